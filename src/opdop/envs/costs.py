@@ -1,0 +1,44 @@
+"""Costs as utilities: a cost of at most c becomes a utility of at least H - c / max."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opdop.model import InvalidParameterError, Quantity
+from opdop.model.checks import Floats
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost between 0 and `most` in each of `stages` stages.
+
+    >>> fast = Cost("fast services", "services", most=1, stages=10)
+    >>> fast.quantity.promise(fast.threshold(4))
+    'fast services <= 4 services'
+    """
+
+    name: str
+    unit: str
+    most: float
+    stages: int
+
+    def signal(self, cost: Any) -> Floats:
+        """Return costs of any shape as a signal in [0, 1]: 1 is free, 0 costs `most`."""
+        return np.asarray(1.0 - np.asarray(cost, dtype=np.float64) / self.most)
+
+    def threshold(self, budget: float) -> float:
+        """Return what the signal's total must reach if the cost's total is to stay within the budget."""
+        if not 0.0 <= budget < self.stages * self.most:
+            raise InvalidParameterError(
+                f"{self.name}: the budget is {budget:g} {self.unit}; expected less than "
+                f"{self.stages * self.most:g}, which no policy can exceed ({self.most:g} in each of {self.stages} stages)."
+            )
+        return self.stages - budget / self.most
+
+    @property
+    def quantity(self) -> Quantity:
+        """The signal's total, shown as a cost again."""
+        return Quantity(self.name, self.unit, scale=-float(self.most), offset=float(self.stages * self.most))

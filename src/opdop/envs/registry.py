@@ -1,0 +1,334 @@
+"""The registry that finds every problem, checks its parameters and builds it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import inspect
+import math
+import pkgutil
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any, ParamSpec, TypeAlias
+
+import numpy as np
+
+from opdop.model import InvalidModelError, InvalidParameterError, TabularCMDP, suggestion
+
+Value: TypeAlias = bool | int | float | str | tuple[float, ...] | None
+Kind: TypeAlias = type[Any]
+P = ParamSpec("P")
+
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+_NONE = frozenset({"none", "null"})
+_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    tuple: "a list of numbers",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a problem says of one of its parameters; written as Annotated[int, Parameter("...", low=1)] = 6.
+
+    `low` and `high` may be reached, `above` and `below` may not. Of a list, each entry lies within the bounds.
+    The last three fields are read from the function's signature.
+    """
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] = ()
+    type: Kind = float
+    optional: bool = False
+    default: Value = None
+
+    @property
+    def expected(self) -> str:
+        """What a value must be, in words.
+
+        >>> Parameter("stages in one episode", low=1, high=50, type=int).expected
+        'a whole number, at least 1, at most 50'
+        """
+        words = [f"one of {', '.join(self.choices)}" if self.choices else _WORDS[self.type]]
+        bounds = (
+            ("at least", self.low),
+            ("above", self.above),
+            ("at most", self.high),
+            ("below", self.below),
+        )
+        limits = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
+        if self.type is tuple and limits:
+            words[0] += ", each"
+            limits[0] = f"{words.pop()} {limits[0]}"
+        return ", ".join(words + limits) + (", or none" if self.optional else "")
+
+    def check(self, value: object, label: str) -> Value:
+        """Return a value as its declared type, or raise InvalidParameterError."""
+        if value is None and self.optional:
+            return None
+        clean = self._convert(value)
+        numbers = clean if isinstance(clean, tuple) else (clean,)
+        if clean is None or not all(self._allows(number) for number in numbers):
+            raise InvalidParameterError(f"{label} is {_show(value)}; expected {self.expected}: {self.help}.")
+        return clean
+
+    def read(self, text: str, label: str) -> Value:
+        """Return the value that a text from a command line stands for, or raise InvalidParameterError."""
+        words = text.strip()
+        if self.optional and words.lower() in _NONE:
+            return None
+        value: object = text
+        if self.type is bool:
+            value = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(words.lower(), text)
+        elif self.type is tuple:
+            value = tuple(
+                _read_number(part, float) for part in words.strip("()[]").split(",") if part.strip()
+            )
+        elif self.type is not str:
+            value = _read_number(words, self.type)
+        try:
+            return self.check(value, label)
+        except InvalidParameterError:
+            raise InvalidParameterError(
+                f"{label} is {text!r}; expected {self.expected}: {self.help}."
+            ) from None
+
+    def _convert(self, value: object) -> Value:
+        """Return the value as the declared type, or None if it is of another type."""
+        if self.type is bool:
+            return bool(value) if isinstance(value, bool | np.bool_) else None
+        if self.type is str:
+            return str(value) if isinstance(value, str) else None
+        if self.type is int:
+            return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+        if self.type is float:
+            return _as_float(value)
+        if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) != 1 or len(value) == 0:
+            return None
+        entries = [_as_float(entry) for entry in value]
+        return None if None in entries else tuple(entry for entry in entries if entry is not None)
+
+    def _allows(self, value: Value) -> bool:
+        if isinstance(value, str):
+            return not self.choices or value in self.choices
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return True
+        return (
+            (isinstance(value, int) or math.isfinite(value))
+            and (self.low is None or value >= self.low)
+            and (self.above is None or value > self.above)
+            and (self.high is None or value <= self.high)
+            and (self.below is None or value < self.below)
+        )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A problem that ships: its name, its words, its parameters, and the function that builds it."""
+
+    name: str
+    summary: str
+    description: str
+    parameters: Mapping[str, Parameter]
+    build: Callable[..., TabularCMDP]
+
+    def check(self, given: Mapping[str, object]) -> dict[str, Value]:
+        """Return the value of every parameter, given or default, or raise InvalidParameterError."""
+        for key in given:
+            self._find(key)
+        return {
+            key: parameter.check(given.get(key, parameter.default), f"{key} of {self.name!r}")
+            for key, parameter in self.parameters.items()
+        }
+
+    def parse(self, settings: Iterable[str]) -> dict[str, Value]:
+        """Return what "key=value" texts set, each value of its parameter's type."""
+        values: dict[str, Value] = {}
+        for setting in settings:
+            key, equals, text = setting.partition("=")
+            key = key.strip().replace("-", "_")
+            if not equals or not key:
+                raise InvalidParameterError(
+                    f"{setting!r} is not a setting of {self.name!r}; expected key=value."
+                )
+            if key in values:
+                raise InvalidParameterError(f"{key} of {self.name!r} is set twice; expected one value.")
+            values[key] = self._find(key).read(text, f"{key} of {self.name!r}")
+        return values
+
+    def _find(self, key: str) -> Parameter:
+        if key not in self.parameters:
+            known = ", ".join(self.parameters) or "none"
+            raise InvalidParameterError(
+                f"{self.name!r} has no parameter {key!r}.{suggestion(key, self.parameters)} Its parameters: {known}."
+            )
+        return self.parameters[key]
+
+
+_found: dict[str, Environment] = {}
+
+
+def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP]], Callable[P, TabularCMDP]]:
+    """Register the function below as the problem `name`; its docstring is the description.
+
+    Every parameter is keyword-only, has a default, and is annotated Annotated[type, Parameter(...)], the type
+    being int, float, bool, str or tuple[float, ...], or one of these or None. The function is then called with
+    checked values of exactly these types, by `make` or directly, and its model shows the values it was built from.
+    """
+
+    def register(function: Callable[P, TabularCMDP]) -> Callable[P, TabularCMDP]:
+        if name in _found:
+            raise InvalidParameterError(
+                f"there are two environments named {name!r}: {_found[name].build.__module__} and {function.__module__}."
+            )
+        description = " ".join((inspect.getdoc(function) or "").split())
+        if not description or not summary:
+            raise InvalidParameterError(
+                f"environment {name!r} has no description; expected a summary and a docstring."
+            )
+
+        @functools.wraps(function)
+        def build(*args: P.args, **given: P.kwargs) -> TabularCMDP:
+            values = entry.check(given)
+            chosen: Any = values
+            try:
+                model = function(*args, **chosen)
+            except InvalidModelError as error:
+                raise InvalidParameterError(
+                    f"these parameters of {name!r} do not make a problem: {error}"
+                ) from error
+            shown = copy.copy(model)
+            display = replace(model.display, name=name, summary=summary, parameters=MappingProxyType(values))
+            object.__setattr__(shown, "display", display)
+            return shown
+
+        entry = Environment(
+            name, summary, description, MappingProxyType(_read_signature(name, function)), build
+        )
+        entry.check({})
+        _found[name] = entry
+        return build
+
+    return register
+
+
+def environments() -> Mapping[str, Environment]:
+    """Return every problem by its name, in alphabetical order; numbers in names count as numbers."""
+    _import_all()
+    return MappingProxyType(dict(sorted(_found.items(), key=lambda item: _natural(item[0]))))
+
+
+def make(name: str, **parameters: object) -> TabularCMDP:
+    """Build the problem `name`; parameters not given have their defaults.
+
+    >>> make("factored", stages=9)
+    TabularCMDP('factored': 3 states, 2 actions, 9 stages, 1 constraint, dense, stationary)
+    >>> make("factored", stages=0)
+    Traceback (most recent call last):
+    opdop.model.errors.InvalidParameterError: stages of 'factored' is 0; expected a whole number, at least 1, ...
+    """
+    return _get(name).build(**parameters)
+
+
+def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:
+    """Return "key=value" texts from a command line as the typed parameters of the problem `name`.
+
+    >>> parse("factored", ["stages=9", "moves=4.5"])
+    {'stages': 9, 'moves': 4.5}
+    """
+    return _get(name).parse(settings)
+
+
+def _get(name: object) -> Environment:
+    known = environments()
+    if not isinstance(name, str) or name not in known:
+        near = suggestion(name, known) if isinstance(name, str) else ""
+        raise InvalidParameterError(
+            f"there is no environment {name!r}.{near} Environments: {', '.join(known)}."
+        )
+    return known[name]
+
+
+@functools.cache
+def _import_all() -> None:
+    package = importlib.import_module("opdop.envs")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"opdop.envs.{module.name}")
+
+
+def _read_signature(name: str, function: Callable[..., TabularCMDP]) -> dict[str, Parameter]:
+    """Return the parameters that a function's signature declares."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = {}
+    for key, found in inspect.signature(function).parameters.items():
+        where = f"parameter {key!r} of environment {name!r}"
+        _, *notes = typing.get_args(hints.get(key)) or (None,)
+        if found.kind is not found.KEYWORD_ONLY or found.default is found.empty or key == "name":
+            raise InvalidParameterError(
+                f"{where} must be keyword-only, have a default, and not be called 'name'."
+            )
+        if len(notes) != 1 or not isinstance(notes[0], Parameter) or not notes[0].help:
+            raise InvalidParameterError(
+                f"{where} is not documented; expected Annotated[type, Parameter('what it is')]."
+            )
+        kind, optional = _read_type(typing.get_args(hints[key])[0], where)
+        parameters[key] = replace(notes[0], type=kind, optional=optional, default=found.default)
+    return parameters
+
+
+def _read_type(hint: Any, where: str) -> tuple[Kind, bool]:
+    """Return the plain type of an annotation, and whether it may be None."""
+    options = [hint]
+    if isinstance(hint, types.UnionType):
+        options = [option for option in typing.get_args(hint) if option is not types.NoneType]
+    kind = typing.get_origin(options[0]) or options[0]
+    if (
+        len(options) != 1
+        or kind not in _WORDS
+        or (kind is tuple and typing.get_args(options[0]) != (float, ...))
+    ):
+        raise InvalidParameterError(
+            f"{where} is declared {hint}; expected int, float, bool, str or tuple[float, ...], or one of these or None."
+        )
+    return kind, isinstance(hint, types.UnionType)
+
+
+def _as_float(value: object) -> float | None:
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _read_number(text: str, kind: Kind) -> object:
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _show(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # whatever a foreign object raises while being shown, or a number too long to print
+        text = "something that cannot be shown"
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

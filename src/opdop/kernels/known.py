@@ -1,0 +1,308 @@
+"""Backward and forward passes over a known finite model, and episodes played in it.
+
+Shapes: J signals (0 is the reward), H stages, S states, A actions. Transitions and signals carry L stages of
+their own, L = H or L = 1 for a stationary model; stage h reads slice h % L, so nothing is ever copied H times.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+# Sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
+_SUMS = {"reassoc", "contract", "nsz"}
+
+
+class Dense(NamedTuple):
+    """Transition rows as one table."""
+
+    rows: np.ndarray  # [L*S*A, S]; row (h*S + x)*A + a
+
+
+class Sparse(NamedTuple):
+    """Transition rows in compressed form."""
+
+    starts: np.ndarray  # [L*S*A + 1] int64
+    successors: np.ndarray  # [entries] int32
+    probabilities: np.ndarray  # [entries]
+
+
+Transitions = Dense | Sparse
+
+
+def _by_form(transitions, dense, sparse):
+    """Choose an implementation by the form of the transitions, at compile time."""
+    if isinstance(transitions, types.BaseNamedTuple):
+        return dense if transitions.instance_class is Dense else sparse
+    return None
+
+
+def count_rows(transitions):
+    """Return L*S*A."""
+    return _dense_count_rows(transitions) if isinstance(transitions, Dense) else _sparse_count_rows(transitions)
+
+
+def _dense_count_rows(transitions):
+    return transitions.rows.shape[0]
+
+
+def _sparse_count_rows(transitions):
+    return transitions.starts.shape[0] - 1
+
+
+@overload(count_rows)
+def _overload_count_rows(transitions):
+    return _by_form(transitions, _dense_count_rows, _sparse_count_rows)
+
+
+def expect(transitions, row, v, out):
+    """Write the expectation of v [J, S] over the next state of one row into out [J]."""
+    (_dense_expect if isinstance(transitions, Dense) else _sparse_expect)(transitions, row, v, out)
+
+
+def _dense_expect(transitions, row, v, out):
+    p = transitions.rows[row]
+    for j in range(v.shape[0]):
+        total = 0.0
+        for y in range(p.shape[0]):
+            total += p[y] * v[j, y]
+        out[j] = total
+
+
+def _sparse_expect(transitions, row, v, out):
+    first, last = transitions.starts[row], transitions.starts[row + 1]
+    for j in range(v.shape[0]):
+        total = 0.0
+        for entry in range(first, last):
+            total += transitions.probabilities[entry] * v[j, transitions.successors[entry]]
+        out[j] = total
+
+
+@overload(expect, jit_options={"fastmath": _SUMS})
+def _overload_expect(transitions, row, v, out):
+    return _by_form(transitions, _dense_expect, _sparse_expect)
+
+
+def empty_values(transitions, J, S):
+    """Return room for v [J, S], laid out as `expect` reads it: by state where successors are looked up one by one."""
+    return (_dense_empty_values if isinstance(transitions, Dense) else _sparse_empty_values)(transitions, J, S)
+
+
+def _dense_empty_values(transitions, J, S):
+    return np.empty((J, S))
+
+
+def _sparse_empty_values(transitions, J, S):
+    return np.empty((S, J)).T
+
+
+@overload(empty_values)
+def _overload_empty_values(transitions, J, S):
+    return _by_form(transitions, _dense_empty_values, _sparse_empty_values)
+
+
+def spread(transitions, row, mass, out):
+    """Add mass * P(. | row) to out [S]."""
+    (_dense_spread if isinstance(transitions, Dense) else _sparse_spread)(transitions, row, mass, out)
+
+
+def _dense_spread(transitions, row, mass, out):
+    p = transitions.rows[row]
+    for y in range(p.shape[0]):
+        out[y] += mass * p[y]
+
+
+def _sparse_spread(transitions, row, mass, out):
+    for entry in range(transitions.starts[row], transitions.starts[row + 1]):
+        out[transitions.successors[entry]] += mass * transitions.probabilities[entry]
+
+
+@overload(spread, jit_options={"fastmath": _SUMS})
+def _overload_spread(transitions, row, mass, out):
+    return _by_form(transitions, _dense_spread, _sparse_spread)
+
+
+def draw_next(transitions, row, uniform):
+    """Return the next state that a uniform in [0, 1) selects; never one of probability zero."""
+    return (_dense_draw_next if isinstance(transitions, Dense) else _sparse_draw_next)(transitions, row, uniform)
+
+
+def _dense_draw_next(transitions, row, uniform):
+    return draw(transitions.rows[row], uniform)
+
+
+def _sparse_draw_next(transitions, row, uniform):
+    first, last = transitions.starts[row], transitions.starts[row + 1]
+    return np.int64(transitions.successors[first + draw(transitions.probabilities[first:last], uniform)])
+
+
+@overload(draw_next)
+def _overload_draw_next(transitions, row, uniform):
+    return _by_form(transitions, _dense_draw_next, _sparse_draw_next)
+
+
+@njit(cache=True)
+def draw(probabilities, uniform):
+    """Return the index that a uniform in [0, 1) selects from probabilities [n]; never one of probability zero."""
+    total, last = 0.0, 0
+    for n in range(probabilities.shape[0]):
+        if probabilities[n] > 0.0:
+            total += probabilities[n]
+            last = n
+            if uniform < total:
+                return n
+    return last  # the probabilities sum to a hair less than the uniform
+
+
+@njit(cache=True)
+def evaluate(transitions, signals, policy, v):
+    """Evaluate all signals [J, L, S, A] of a policy [H, S, A] backwards into v [J, D, S].
+
+    D = H + 1 keeps every stage (v[:, h] is stage h); D = 2 keeps only what the recursion needs, and stage 0
+    ends in v[:, 0].
+    """
+    J, L, S, A = signals.shape
+    H, D = policy.shape[0], v.shape[1]
+    rows = count_rows(transitions)
+    ahead = np.empty(J)
+    v[:, H % D] = 0.0
+    for h in range(H - 1, -1, -1):
+        first_row = (h * S * A) % rows
+        for x in range(S):
+            for j in range(J):
+                v[j, h % D, x] = 0.0
+            for a in range(A):
+                p = policy[h, x, a]
+                if p > 0.0:
+                    expect(transitions, first_row + x * A + a, v[:, (h + 1) % D], ahead)
+                    for j in range(J):
+                        v[j, h % D, x] += p * (signals[j, h % L, x, a] + ahead[j])
+
+
+@njit(cache=True)
+def act_greedily(transitions, signals, horizon, weights, second, slack):
+    """Maximise the weighted sum of signals by backward induction, carrying every signal's own value along.
+
+    Among the actions within `slack` of the best, the one with the largest `second` weighted sum is taken, then
+    the first. Returns actions [H, S] and the values v [J, S] of stage 0 under them.
+    """
+    J, L, S, A = signals.shape
+    rows = count_rows(transitions)
+    actions = np.empty((horizon, S), dtype=np.int32)
+    v, following = empty_values(transitions, J, S), empty_values(transitions, J, S)
+    v[:] = 0.0
+    q = np.empty((A, J))
+    score = np.empty(A)
+    for h in range(horizon - 1, -1, -1):
+        v, following = following, v
+        first_row = (h * S * A) % rows
+        for x in range(S):
+            best = -np.inf
+            for a in range(A):
+                expect(transitions, first_row + x * A + a, following, q[a])
+                total = 0.0
+                for j in range(J):
+                    q[a, j] += signals[j, h % L, x, a]
+                    total += weights[j] * q[a, j]
+                score[a] = total
+                best = max(best, total)
+            chosen, best_second = -1, -np.inf
+            for a in range(A):
+                if score[a] >= best - slack:
+                    total = 0.0
+                    for j in range(J):
+                        total += second[j] * q[a, j]
+                    if total > best_second:
+                        chosen, best_second = a, total
+            actions[h, x] = chosen
+            for j in range(J):
+                v[j, x] = q[chosen, j]
+    return actions, v
+
+
+@njit(cache=True)
+def visit(transitions, policy, initial):
+    """Return the probabilities d [H, S] of being in each state at each stage under a policy [H, S, A]."""
+    H, S, A = policy.shape
+    rows = count_rows(transitions)
+    d = np.zeros((H, S))
+    d[0] = initial
+    for h in range(H - 1):
+        first_row = (h * S * A) % rows
+        for x in range(S):
+            if d[h, x] > 0.0:
+                for a in range(A):
+                    if policy[h, x, a] > 0.0:
+                        spread(transitions, first_row + x * A + a, d[h, x] * policy[h, x, a], d[h + 1])
+    return d
+
+
+@njit(cache=True)
+def visit_by_actions(transitions, actions, num_actions, initial):
+    """Return the same as `visit` for a deterministic policy, actions [H, S]."""
+    H, S = actions.shape
+    rows = count_rows(transitions)
+    d = np.zeros((H, S))
+    d[0] = initial
+    for h in range(H - 1):
+        first_row = (h * S * num_actions) % rows
+        for x in range(S):
+            if d[h, x] > 0.0:
+                spread(transitions, first_row + x * num_actions + actions[h, x], d[h, x], d[h + 1])
+    return d
+
+
+@njit(cache=True)
+def blend_actions(actions, weights, visits, num_actions):
+    """Return the Markov policy [H, S, A] with the occupancy of a mixture of deterministic policies.
+
+    actions [M, H, S], weights [M], visits [M, H, S]. In a state that no part visits the heaviest part decides.
+    """
+    M, H, S = actions.shape
+    policy = np.zeros((H, S, num_actions))
+    heaviest = np.argmax(weights)
+    for h in range(H):
+        for x in range(S):
+            total = 0.0
+            for m in range(M):
+                mass = weights[m] * visits[m, h, x]
+                policy[h, x, actions[m, h, x]] += mass
+                total += mass
+            if total > 0.0:
+                for a in range(num_actions):
+                    policy[h, x, a] /= total
+            else:
+                policy[h, x, actions[heaviest, h, x]] = 1.0
+    return policy
+
+
+@njit(cache=True)
+def count_uniforms(horizon, num_signals, noisy):
+    """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
+    return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)
+
+
+@njit(cache=True)
+def play(transitions, signals, policy, initial, noisy, uniforms, states, actions, observed):
+    """Play one episode: fill states [H+1], actions [H] and observed signals [J, H] from the uniforms.
+
+    A noisy signal is 0 or 1 with the given mean.
+    """
+    J, L, S, A = signals.shape
+    H = policy.shape[0]
+    rows = count_rows(transitions)
+    states[0] = draw(initial, uniforms[0])
+    for h in range(H):
+        x = states[h]
+        a = draw(policy[h, x], uniforms[1 + 2 * h])
+        actions[h] = a
+        states[h + 1] = draw_next(transitions, (h * S * A) % rows + x * A + a, uniforms[2 + 2 * h])
+        for j in range(J):
+            mean = signals[j, h % L, x, a]
+            if noisy:
+                observed[j, h] = 1.0 if uniforms[1 + 2 * H + h * J + j] < mean else 0.0
+            else:
+                observed[j, h] = mean

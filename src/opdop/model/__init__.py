@@ -1,0 +1,27 @@
+"""What a problem is: models, policies, episodes and simulators; frozen and validated."""
+
+from opdop.model.cmdp import TabularCMDP
+from opdop.model.display import Display, Geometry, Quantity
+from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
+from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
+from opdop.model.simulator import Episode, ModelSimulator, Seed, Simulator
+
+__all__ = [
+    "Display",
+    "Episode",
+    "Geometry",
+    "InfeasibleError",
+    "InvalidModelError",
+    "InvalidParameterError",
+    "ModelSimulator",
+    "OpdopError",
+    "Policy",
+    "PolicyMixture",
+    "Quantity",
+    "Seed",
+    "Simulator",
+    "TabularCMDP",
+    "TabularPolicy",
+    "as_policy",
+    "suggestion",
+]

@@ -1,0 +1,304 @@
+"""The finite constrained Markov decision process: what a problem is, frozen and validated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from opdop.kernels.known import Dense, Sparse, Transitions
+from opdop.model.checks import (
+    ROW_SUM_TOLERANCE,
+    Floats,
+    as_floats,
+    as_size,
+    check_distributions,
+    check_unit_interval,
+    place,
+    row_sum_message,
+)
+from opdop.model.display import Display
+from opdop.model.errors import InvalidModelError
+
+_SHAPES = "[H,S,A,S], [S,A,S] with horizon=H, or scipy.sparse [S*A,S] (one with horizon=H, or a list of H)"
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class TabularCMDP:
+    """An episodic constrained MDP with finitely many states: maximise reward, keep each utility above its threshold.
+
+    Args:
+        transitions: P(y | x, a) as [H, S, A, S]; or [S, A, S] with `horizon`; or scipy.sparse [S*A, S] with
+            row x*A + a, one with `horizon` or a list of H.
+        rewards: [H, S, A] or [S, A], in [0, 1].
+        utilities: [I, H, S, A]; for one constraint also [H, S, A] or [S, A]; for several also [I, S, A].
+        thresholds: [I] or a number, in (0, H]: each utility's expected total must reach its threshold.
+        initial: the first state, or a distribution [S].
+        horizon: number of stages H; needed for stationary transitions only.
+        display: the problem's own words and units.
+
+    Two states; action 1 moves to the other state and pays in state 0, and must be rare:
+
+    >>> import numpy as np
+    >>> P = np.zeros((2, 2, 2)); P[0, 0, 0] = P[1, 0, 1] = P[0, 1, 1] = P[1, 1, 0] = 1
+    >>> TabularCMDP(P, rewards=[[0, 1], [0, 0]], utilities=[[1, 0], [1, 0]], thresholds=2, horizon=3)
+    TabularCMDP('model': 2 states, 2 actions, 3 stages, 1 constraint, dense, stationary)
+    >>> TabularCMDP(P, [[0, 7], [0, 0]], [[1, 0], [1, 0]], thresholds=2, horizon=3)
+    Traceback (most recent call last):
+    opdop.model.errors.InvalidModelError: rewards[0, 1] is 7; signals must lie in [0, 1], and rewards spans [0, 7]. ...
+    """
+
+    horizon: int
+    num_states: int
+    num_actions: int
+    transitions: Transitions  # L*S*A rows, L = 1 if stationary, else H
+    signals: Floats  # [1+I, L, S, A], 0 the reward
+    thresholds: Floats  # [I]
+    initial: Floats  # [S]
+    display: Display
+
+    def __init__(
+        self,
+        transitions: Any,
+        rewards: Any,
+        utilities: Any,
+        thresholds: Any,
+        initial: Any = 0,
+        horizon: int | None = None,
+        *,
+        display: Display | None = None,
+    ) -> None:
+        if horizon is not None:
+            horizon = as_size("horizon", horizon)
+        rows, stages, S, A = _read_transitions(transitions)
+        if stages is None and horizon is None:
+            raise InvalidModelError("transitions are stationary, so horizon is needed: pass horizon=H.")
+        if stages is not None and horizon is not None and stages != horizon:
+            raise InvalidModelError(f"transitions have {stages} stages but horizon is {horizon}; expected the same.")
+        H = stages or horizon or 1
+        bounds = _read_thresholds(thresholds, H)
+        signals = _read_signals(rewards, utilities, len(bounds), H, S, A)
+        display = display or Display.plain(len(bounds))
+        fields = {
+            "horizon": H,
+            "num_states": S,
+            "num_actions": A,
+            "transitions": rows,
+            "signals": signals,
+            "thresholds": bounds,
+            "initial": _read_initial(initial, S),
+            "display": display,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        for array in (*rows, signals, bounds, self.initial):
+            array.setflags(write=False)
+
+    @property
+    def num_constraints(self) -> int:
+        """I, the number of constraints."""
+        return len(self.thresholds)
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether all stages share one kernel."""
+        return self._stored_stages == 1 and self.horizon > 1
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether transitions are kept in compressed form."""
+        return isinstance(self.transitions, Sparse)
+
+    @property
+    def rewards(self) -> Floats:
+        """Mean rewards as a read-only view [H, S, A]."""
+        view: Floats = self._all_stages(self.signals[:1])[0]
+        return view
+
+    @property
+    def utilities(self) -> Floats:
+        """Mean utilities as a read-only view [I, H, S, A]."""
+        return self._all_stages(self.signals[1:])
+
+    def transition_matrix(self, stage: int) -> Any:
+        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model."""
+        if not 0 <= stage < self.horizon:
+            raise IndexError(f"stage {stage} is not one of 0..{self.horizon - 1}")
+        size = self.num_states * self.num_actions
+        first = (stage % self._stored_stages) * size
+        if isinstance(self.transitions, Dense):
+            return self.transitions.rows[first : first + size]
+        starts, successors, probabilities = self.transitions
+        low, high = starts[first], starts[first + size]
+        return sparse.csr_array(
+            (probabilities[low:high], successors[low:high], starts[first : first + size + 1] - low),
+            shape=(size, self.num_states),
+        )
+
+    def dense(self) -> TabularCMDP:
+        """Return the same model with dense transitions; L*S*A*S numbers, so only for small models."""
+        S, A, L = self.num_states, self.num_actions, self._stored_stages
+        if not self.is_sparse:
+            return self
+        tables = [self.transition_matrix(h).toarray().reshape(S, A, S) for h in range(L)]
+        return self._with_transitions(np.stack(tables) if L == self.horizon else tables[0])
+
+    def sparse(self) -> TabularCMDP:
+        """Return the same model with compressed transitions."""
+        if self.is_sparse:
+            return self
+        matrices = [sparse.csr_array(self.transition_matrix(h)) for h in range(self._stored_stages)]
+        return self._with_transitions(matrices if len(matrices) == self.horizon else matrices[0])
+
+    @property
+    def _stored_stages(self) -> int:
+        rows = len(self.transitions.rows) if isinstance(self.transitions, Dense) else len(self.transitions.starts) - 1
+        return rows // (self.num_states * self.num_actions)
+
+    def _all_stages(self, signals: Floats) -> Floats:
+        return np.broadcast_to(signals, (len(signals), self.horizon, self.num_states, self.num_actions))
+
+    def _with_transitions(self, transitions: Any) -> TabularCMDP:
+        return TabularCMDP(
+            transitions,
+            self.signals[0],
+            self.signals[1:],
+            self.thresholds,
+            self.initial,
+            self.horizon,
+            display=self.display,
+        )
+
+    def __repr__(self) -> str:
+        constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"
+        form = "sparse" if self.is_sparse else "dense"
+        stages = "stationary" if self._stored_stages == 1 else "per-stage"
+        return (
+            f"TabularCMDP({self.display.name!r}: {self.num_states} states, {self.num_actions} actions, "
+            f"{self.horizon} stages, {constraints}, {form}, {stages})"
+        )
+
+
+def _read_transitions(value: Any) -> tuple[Transitions, int | None, int, int]:
+    """Return kernel form, number of stages (None: stationary), S and A."""
+    if sparse.issparse(value):
+        rows, S, A = _read_sparse([value], "transitions")
+        return rows, None, S, A
+    if isinstance(value, (list, tuple)) and any(sparse.issparse(item) for item in value):
+        rows, S, A = _read_sparse(list(value), "transitions")
+        return rows, len(value), S, A
+    table = as_floats("transitions", value, _SHAPES)
+    if table.ndim not in (3, 4) or table.shape[-1] != table.shape[-3]:
+        raise InvalidModelError(f"transitions have shape {list(table.shape)}; expected {_SHAPES}.")
+    if 0 in table.shape:
+        raise InvalidModelError(
+            f"transitions have shape {list(table.shape)}; expected at least one stage, one state and one action."
+        )
+    check_distributions("transitions", table)
+    _, A, S = table.shape[-3:]
+    return Dense(table.reshape(-1, S)), len(table) if table.ndim == 4 else None, S, A
+
+
+def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
+    """Return a list of scipy.sparse [S*A, S] as one kernel form, checked entry by entry and never dense."""
+    starts, successors, probabilities = [np.zeros(1, dtype=np.int64)], [], []
+    shape: tuple[int, ...] | None = None
+    for h, matrix in enumerate(matrices):
+        label = name if len(matrices) == 1 else f"{name}[{h}]"
+        if not sparse.issparse(matrix):
+            raise InvalidModelError(f"{label} is {type(matrix).__name__}; expected scipy.sparse like the other stages.")
+        found = tuple(matrix.shape)
+        if len(found) != 2 or 0 in found or found[0] % found[1]:
+            raise InvalidModelError(
+                f"{label} has shape {list(found)}; expected [S*A, S] with row x*A + a, at least one state and action."
+            )
+        if shape is not None and found != shape:
+            raise InvalidModelError(f"{label} has shape {list(found)}; expected {list(shape)} like {name}[0].")
+        shape = found
+        if matrix.dtype.kind not in "biuf":
+            raise InvalidModelError(f"{label} has entries of type {matrix.dtype}; expected real numbers.")
+        csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        csr.sum_duplicates()
+        _check_sparse_rows(label, csr, found[0] // found[1])
+        csr.eliminate_zeros()
+        starts.append(csr.indptr[1:].astype(np.int64) + starts[-1][-1])
+        successors.append(csr.indices.astype(np.int32))
+        probabilities.append(csr.data)
+    assert shape is not None
+    rows = Sparse(np.concatenate(starts), np.concatenate(successors), np.concatenate(probabilities))
+    return rows, shape[1], shape[0] // shape[1]
+
+
+def _check_sparse_rows(label: str, csr: Any, A: int) -> None:
+    """Raise unless every row is a distribution; divide rows that miss 1 only by rounding."""
+    row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    bad = ~(np.isfinite(csr.data) & (csr.data >= 0.0))
+    if bad.any():
+        entry = int(np.argmax(bad))
+        row, y = int(row_of[entry]), int(csr.indices[entry])
+        where = f"{place(label, (row, y))} (state {row // A}, action {row % A}, next state {y})"
+        raise InvalidModelError(f"{where} is {csr.data[entry]:g}; expected a finite probability, at least 0.")
+    sums = np.bincount(row_of, weights=csr.data, minlength=csr.shape[0])
+    off = np.abs(sums - 1.0)
+    if (off > ROW_SUM_TOLERANCE).any():
+        row = int(np.argmax(off > ROW_SUM_TOLERANCE))
+        message = row_sum_message(label, (row,), float(sums[row]))
+        raise InvalidModelError(f"{message} (state {row // A}, action {row % A})")
+    if (off > 1e-14).any():
+        csr.data /= sums[row_of]
+
+
+def _read_thresholds(value: Any, H: int) -> Floats:
+    bounds = np.atleast_1d(as_floats("thresholds", value, "a number or one for each constraint, [I]"))
+    if bounds.ndim != 1 or bounds.size == 0:
+        raise InvalidModelError(f"thresholds have shape {list(bounds.shape)}; expected a number or [I], I at least 1.")
+    bad = (bounds <= 0.0) | (bounds > H)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise InvalidModelError(
+            f"thresholds[{i}] is {bounds[i]:g}; expected a value in (0, H] = (0, {H}]: a utility totals 0 to H."
+        )
+    return bounds
+
+
+def _read_signals(rewards: Any, utilities: Any, I: int, H: int, S: int, A: int) -> Floats:
+    """Return rewards and utilities as one array [1+I, L, S, A], L = 1 if all are stationary."""
+    reward = as_floats("rewards", rewards, f"[S,A] = [{S},{A}] or [H,S,A] = [{H},{S},{A}]")
+    if reward.shape not in {(S, A), (1, S, A), (H, S, A)}:
+        raise InvalidModelError(
+            f"rewards have shape {list(reward.shape)}; expected [S,A] = [{S},{A}] or [H,S,A] = [{H},{S},{A}]."
+        )
+    utility = as_floats("utilities", utilities, f"[I,H,S,A] = [{I},{H},{S},{A}]")
+    allowed = {(I, H, S, A), (I, 1, S, A)} | ({(S, A), (H, S, A), (1, S, A)} if I == 1 else {(I, S, A)})
+    if utility.shape not in allowed:
+        short = f"[S,A] or [H,S,A] = [{H},{S},{A}]" if I == 1 else f"[I,S,A] = [{I},{S},{A}]"
+        raise InvalidModelError(
+            f"utilities have shape {list(utility.shape)}; expected [I,H,S,A] = [{I},{H},{S},{A}] or {short}, "
+            f"I = {I} being the number of thresholds."
+        )
+    check_unit_interval("rewards", reward)
+    check_unit_interval("utilities", utility)
+    reward = reward.reshape(1, -1, S, A)
+    utility = utility.reshape(I, -1, S, A)
+    L = max(reward.shape[1], utility.shape[1])
+    signals = np.empty((1 + I, L, S, A))
+    signals[:1] = reward
+    signals[1:] = utility
+    return signals
+
+
+def _read_initial(value: Any, S: int) -> Floats:
+    expected = f"a state in 0..{S - 1} or a distribution [S] = [{S}]"
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        if not 0 <= value < S:
+            raise InvalidModelError(f"initial is state {value}; expected {expected}.")
+        point = np.zeros(S)
+        point[value] = 1.0
+        return point
+    initial = as_floats("initial", value, expected)
+    if initial.shape != (S,):
+        raise InvalidModelError(f"initial has shape {list(initial.shape)}; expected {expected}.")
+    check_distributions("initial", initial)
+    return initial

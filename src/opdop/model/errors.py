@@ -1,0 +1,35 @@
+"""Every error that opdop raises on purpose; each says what was found, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import numpy as np
+
+
+class OpdopError(Exception):
+    """Base class of all errors that opdop raises on purpose."""
+
+
+class InvalidModelError(OpdopError, ValueError):
+    """A model, policy or feature map that is not what it claims to be."""
+
+
+class InvalidParameterError(OpdopError, ValueError):
+    """A name or a parameter that does not exist or is out of range."""
+
+
+class InfeasibleError(OpdopError, ValueError):
+    """No policy keeps all the promises; `best_utilities` [I] is what comes closest to keeping them."""
+
+    def __init__(self, message: str, best_utilities: np.ndarray, slater_gap: float) -> None:
+        super().__init__(message)
+        self.best_utilities = best_utilities
+        self.slater_gap = slater_gap
+
+
+def suggestion(wrong: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the known name nearest to a wrong one, or nothing."""
+    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,53 @@
+"""One constraint: the exact optimum by walking the breakpoints of the dual function.
+
+The dual function D(Y) = max_pi V_r + Y (V_g - b) is convex and piecewise linear; each evaluation is one backward
+induction on r + Y g. Two corner policies, one short of the threshold and one beyond it, are drawn together by the
+secant between them until no policy lies above the line that joins them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opdop.model import TabularCMDP
+from opdop.planning.optimum import ROUNDING, Optimum, Oracle, assemble, settle_slater_gap
+
+
+def dual_walk(cmdp: TabularCMDP) -> Optimum:
+    """Return the exact optimum of a model with one constraint."""
+    if cmdp.num_constraints != 1:
+        raise ValueError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}")
+    oracle = Oracle(cmdp)
+    greedy = oracle.best([1.0, 0.0], second=[0.0, 1.0])  # Y = 0
+    safest = oracle.best([0.0, 1.0], second=[1.0, 0.0])  # Y = infinity
+    slater_gap = settle_slater_gap(cmdp, float(safest.totals[1] - cmdp.thresholds[0]), safest.totals[1:])
+    threshold = min(float(cmdp.thresholds[0]), float(safest.totals[1]))
+
+    short, beyond, dual = greedy, safest, 0.0
+    if greedy.totals[1] >= threshold - ROUNDING * cmdp.horizon:
+        short = beyond = greedy
+    while short is not beyond:
+        (r_short, g_short), (r_beyond, g_beyond) = short.totals, beyond.totals
+        previous, dual = dual, max(float((r_short - r_beyond) / (g_beyond - g_short)), 0.0)
+        found = oracle.best([1.0, dual], second=[0.0, 1.0])
+        line = r_short + dual * g_short
+        above = found.totals[0] + dual * found.totals[1] - line
+        if above <= ROUNDING * cmdp.horizon * (1.0 + dual) or dual == previous:
+            break
+        if found.totals[1] >= threshold:
+            beyond = found
+        else:
+            short = found
+
+    span = beyond.totals[1] - short.totals[1]
+    share = 1.0 if short is beyond else float(np.clip((threshold - short.totals[1]) / span, 0.0, 1.0))
+    return assemble(
+        oracle,
+        [short, beyond],
+        np.array([1.0 - share, share]),
+        dual=np.array([dual]),
+        slater_gap=slater_gap,
+        unconstrained=greedy,
+        slater=safest.totals,
+        method="dual walk",
+    )

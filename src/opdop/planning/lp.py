@@ -1,0 +1,86 @@
+"""The independent check: the same optimum from a linear program over occupancy measures, solved by HiGHS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from opdop.model import OpdopError, TabularCMDP, TabularPolicy
+from opdop.model.checks import Floats
+from opdop.planning.optimum import Optimum, settle_slater_gap
+from opdop.planning.values import Values
+
+# What the LP's answers may be trusted to, absolutely (HiGHS's own feasibility tolerance).
+LP_TOLERANCE = 1e-7
+
+
+def solve_lp(cmdp: TabularCMDP) -> Optimum:
+    """Return the exact optimum by three linear programs: largest slack, largest reward, and without constraints."""
+    flow, inflow, signals = occupancy_program(cmdp)
+    slack = _solve_slack(cmdp, flow, inflow, signals)
+    slater = signals @ slack.x[:-1]
+    slater_gap = settle_slater_gap(cmdp, float(slack.x[-1]), slater[1:])
+    best = maximise_reward(flow, inflow, signals, cmdp.thresholds if slater_gap else cmdp.thresholds - LP_TOLERANCE)
+    free = maximise_reward(flow, inflow, signals, np.zeros(cmdp.num_constraints))
+    totals = signals @ best.x
+    dual = np.maximum(-best.ineqlin.marginals, 0.0)
+    return Optimum(
+        value=float(totals[0]),
+        utility_values=totals[1:],
+        dual=dual,
+        slater_gap=slater_gap,
+        active=dual > LP_TOLERANCE,
+        policy=_policy_of(best.x.reshape(cmdp.horizon, cmdp.num_states, cmdp.num_actions)),
+        unconstrained=Values.of(signals @ free.x),
+        slater=Values.of(slater),
+        method="linear program (HiGHS)",
+        passes=0,
+    )
+
+
+def occupancy_program(cmdp: TabularCMDP) -> tuple[Any, Floats, Floats]:
+    """Return the flow matrix [H*S, H*S*A], its right-hand side [H*S] and the signals [1+I, H*S*A].
+
+    An occupancy q >= 0 satisfies: what leaves state y at stage h is what entered it from stage h - 1.
+    """
+    H, S, A = cmdp.horizon, cmdp.num_states, cmdp.num_actions
+    leaving = sparse.kron(sparse.identity(S), np.ones((1, A)), format="csr")  # [S, S*A]
+    blocks: list[list[Any]] = [[None] * H for _ in range(H)]
+    for h in range(H):
+        blocks[h][h] = leaving
+        if h > 0:
+            blocks[h][h - 1] = -sparse.csr_array(cmdp.transition_matrix(h - 1)).T
+    inflow = np.concatenate([cmdp.initial, np.zeros((H - 1) * S)])
+    signals = np.concatenate([cmdp.rewards[None], cmdp.utilities]).reshape(1 + cmdp.num_constraints, -1)
+    return sparse.block_array(blocks, format="csc"), inflow, signals
+
+
+def maximise_reward(flow: Any, inflow: Floats, signals: Floats, thresholds: Floats) -> Any:
+    """Return HiGHS's answer to: the largest reward with every utility at its threshold or above."""
+    return _ended(linprog(-signals[0], -signals[1:], -thresholds, flow, inflow, method="highs-ipm"))
+
+
+def _solve_slack(cmdp: TabularCMDP, flow: Any, inflow: Floats, signals: Floats) -> Any:
+    """Return HiGHS's answer to: the largest slack that all utilities can have at once, the last variable."""
+    I, size = cmdp.num_constraints, flow.shape[1]
+    objective = np.append(np.zeros(size), -1.0)
+    rows = sparse.hstack([sparse.csr_array(-signals[1:]), np.ones((I, 1))])
+    flow_and_slack = sparse.hstack([flow, sparse.csr_array((flow.shape[0], 1))])
+    bounds = [(0.0, None)] * size + [(None, None)]
+    return _ended(linprog(objective, rows, -cmdp.thresholds, flow_and_slack, inflow, bounds, method="highs-ipm"))
+
+
+def _ended(result: Any) -> Any:
+    if result.status != 0:
+        raise OpdopError(f"HiGHS ended with: {result.message}")
+    return result
+
+
+def _policy_of(occupancy: Floats) -> TabularPolicy:
+    """Return the policy of an occupancy [H, S, A]; uniform where nothing goes."""
+    q = np.maximum(occupancy, 0.0)
+    visits = q.sum(axis=2, keepdims=True)
+    return TabularPolicy(np.where(visits > 0.0, q / np.where(visits > 0.0, visits, 1.0), 1.0 / q.shape[2]))

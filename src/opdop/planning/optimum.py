@@ -1,0 +1,128 @@
+"""The exact constrained optimum as a result, and the corner policies of which it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.kernels import known
+from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
+from opdop.model.checks import Floats
+from opdop.planning.values import Values
+
+# Relative to the horizon: rounding in one backward pass stays well below ROUNDING; a Slater gap below
+# FEASIBILITY cannot be told from zero; a multiplier below it is not a price.
+ROUNDING = 1e-13
+FEASIBILITY = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best that a policy can do while keeping every promise, and what proves it."""
+
+    value: float  # V_r of the policy
+    utility_values: Floats  # [I]
+    dual: Floats  # [I], optimal multipliers: reward lost for each unit of threshold
+    slater_gap: float  # max over policies of min_i (V_{g_i} - b_i); 0.0 if no policy has slack
+    active: NDArray[np.bool_]  # [I], whether the constraint costs reward (dual > 0)
+    policy: TabularPolicy  # ONE Markov policy that attains all this
+    unconstrained: Values  # of a policy that maximises the reward alone
+    slater: Values  # of a policy that attains the Slater gap
+    method: str
+    passes: int  # backward inductions made; 0 for a linear program
+
+    @property
+    def price(self) -> float:
+        """Reward that the constraints cost: unconstrained optimum less constrained optimum."""
+        return self.unconstrained.reward - self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Corner:
+    """A deterministic policy with the totals of all signals."""
+
+    actions: NDArray[np.int32]  # [H, S]
+    totals: Floats  # [1+I]
+
+
+class Oracle:
+    """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
+
+    def __init__(self, cmdp: TabularCMDP) -> None:
+        self.cmdp = cmdp
+        self.passes = 0
+
+    def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
+        """Maximise `weights` [1+I]; among policies that do, up to rounding, prefer those best for `second`."""
+        cmdp = self.cmdp
+        first = np.asarray(weights, dtype=np.float64)
+        slack = ROUNDING * cmdp.horizon * float(np.abs(first).sum())
+        actions, v = known.act_greedily(
+            cmdp.transitions, cmdp.signals, cmdp.horizon, first, np.asarray(second, dtype=np.float64), slack
+        )
+        self.passes += 1
+        return Corner(actions, v @ cmdp.initial)
+
+
+def mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
+    """Return one Markov policy with the occupancy of a mixture of corners."""
+    A = cmdp.num_actions
+    if len(corners) == 1:
+        return TabularPolicy.deterministic(corners[0].actions, A)
+    visits = [known.visit_by_actions(cmdp.transitions, c.actions, A, cmdp.initial) for c in corners]
+    return TabularPolicy(known.blend_actions(np.stack([c.actions for c in corners]), weights, np.stack(visits), A))
+
+
+def assemble(
+    oracle: Oracle,
+    corners: Sequence[Corner],
+    weights: Floats,
+    *,
+    dual: Floats,
+    slater_gap: float,
+    unconstrained: Corner,
+    slater: Floats,
+    method: str,
+) -> Optimum:
+    """Return the optimum that a mixture of corners attains; corners of weight zero are left out."""
+    used = [m for m in range(len(corners)) if weights[m] > 0.0]
+    kept = [corners[m] for m in used]
+    shares = weights[used] / weights[used].sum()
+    totals = shares @ np.array([corner.totals for corner in kept])
+    return Optimum(
+        value=float(totals[0]),
+        utility_values=totals[1:],
+        dual=dual,
+        slater_gap=slater_gap,
+        active=dual > FEASIBILITY,
+        policy=mix(oracle.cmdp, kept, shares),
+        unconstrained=Values.of(unconstrained.totals),
+        slater=Values.of(slater),
+        method=method,
+        passes=oracle.passes,
+    )
+
+
+def settle_slater_gap(cmdp: TabularCMDP, gap: float, utilities: Floats) -> float:
+    """Return the Slater gap, exactly 0.0 if it is nothing but rounding; raise InfeasibleError if it is negative."""
+    if abs(gap) <= FEASIBILITY * cmdp.horizon:
+        return 0.0
+    if gap > 0.0:
+        return float(gap)
+    wanted = "; ".join(
+        f"{quantity.promise(threshold)} (best compromise: {quantity.shown(best):.6g} {quantity.unit}".rstrip() + ")"
+        for quantity, threshold, best in zip(cmdp.display.quantities[1:], cmdp.thresholds, utilities, strict=True)
+    )
+    raise InfeasibleError(
+        f"no policy keeps every promise: {wanted}. As utilities: thresholds {_listed(cmdp.thresholds)}, "
+        f"best achievable {_listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
+        best_utilities=utilities,
+        slater_gap=float(gap),
+    )
+
+
+def _listed(values: Floats) -> str:
+    return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"

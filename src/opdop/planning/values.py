@@ -1,0 +1,81 @@
+"""Exact values and occupancies of policies in a known model, each in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opdop.kernels import known
+from opdop.model import InvalidModelError, PolicyMixture, TabularCMDP, TabularPolicy, as_policy
+from opdop.model.checks import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Expected episode totals of one policy."""
+
+    reward: float
+    utilities: Floats  # [I]
+
+    @classmethod
+    def of(cls, totals: Floats) -> Values:
+        """Read the totals of all signals, [1+I]."""
+        return cls(float(totals[0]), np.array(totals[1:]))
+
+    @property
+    def totals(self) -> Floats:
+        """All signals in one array [1+I], 0 the reward."""
+        return np.concatenate([[self.reward], self.utilities])
+
+
+def evaluate(cmdp: TabularCMDP, policy: Any) -> Values:
+    """Return the exact expected totals of a policy: a TabularPolicy, an array [H, S, A], or a PolicyMixture."""
+    if isinstance(policy, PolicyMixture):
+        parts = [evaluate(cmdp, part).totals for part in policy.parts]
+        return Values.of(policy.weights @ np.array(parts))
+    v = np.empty((1 + cmdp.num_constraints, 2, cmdp.num_states))
+    known.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
+    return Values.of(v[:, 0] @ cmdp.initial)
+
+
+def value_functions(cmdp: TabularCMDP, policy: Any) -> Floats:
+    """Return the value of every signal at every stage and state, [1+I, H+1, S]."""
+    v = np.empty((1 + cmdp.num_constraints, cmdp.horizon + 1, cmdp.num_states))
+    known.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
+    return v
+
+
+def occupancy(cmdp: TabularCMDP, policy: Any) -> Floats:
+    """Return the probability of each state and action at each stage, [H, S, A]."""
+    if isinstance(policy, PolicyMixture):
+        total = np.zeros((cmdp.horizon, cmdp.num_states, cmdp.num_actions))
+        for weight, part in zip(policy.weights, policy.parts, strict=True):
+            total += weight * occupancy(cmdp, part)
+        return total
+    table = fitting_table(cmdp, policy)
+    visits: Floats = known.visit(cmdp.transitions, table, cmdp.initial)
+    return visits[:, :, None] * table
+
+
+def to_markov(cmdp: TabularCMDP, mixture: PolicyMixture) -> TabularPolicy:
+    """Return one Markov policy with exactly the occupancy, hence the values, of an episode-level mixture.
+
+    In states that no part visits, the heaviest part decides.
+    """
+    total = occupancy(cmdp, mixture)
+    visits = total.sum(axis=2, keepdims=True)
+    fallback = mixture.parts[int(np.argmax(mixture.weights))].table
+    return TabularPolicy(np.where(visits > 0.0, total / np.where(visits > 0.0, visits, 1.0), fallback))
+
+
+def fitting_table(cmdp: TabularCMDP, policy: Any) -> Floats:
+    """Return a policy's table [H, S, A], or say that it is not one for this model."""
+    table = as_policy(policy).table
+    expected = (cmdp.horizon, cmdp.num_states, cmdp.num_actions)
+    if table.shape != expected:
+        raise InvalidModelError(
+            f"policy has shape {list(table.shape)}; expected [H,S,A] = {list(expected)} for this model."
+        )
+    return table

@@ -1,0 +1,106 @@
+"""Facts about the repository itself: what is in it, and what must never be."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import opdop
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# Put together here, so that this file names no host either.
+REGISTRY_HOSTS = [
+    ".".join(pieces)
+    for pieces in [
+        ("pypi", "org"),
+        ("pypi", "python", "org"),
+        ("pythonhosted", "org"),
+        ("anaconda", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("crates", "io"),
+        ("deb", "debian", "org"),
+    ]
+]
+
+
+@pytest.fixture(scope="module")
+def repository_files() -> list[Path]:
+    """Return what is committed or would be: tracked files and untracked ones that are not ignored."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = [git, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [Path(name) for name in listed.split("\0") if name]
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.lower().replace("_", "-").split("==") for line in lines)
+
+
+def test_no_cache_or_environment_is_in_the_repository(repository_files: list[Path]) -> None:
+    unwanted = [
+        file
+        for file in repository_files
+        if file.suffix in {".nbc", ".nbi", ".pyc"} or {"__pycache__", ".venv"} & set(file.parts)
+    ]
+    assert unwanted == []
+
+
+@pytest.mark.parametrize("name", ["kernel.cache.nbi", "kernel.cache.1.nbc", "__pycache__/kernel.pyc"])
+def test_git_ignores_compiled_kernels(name: str, repository_files: list[Path]) -> None:
+    command = ["git", "-c", "safe.directory=*", "check-ignore", "-q", f"src/opdop/kernels/{name}"]
+    assert repository_files
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def test_no_file_names_a_package_registry(repository_files: list[Path]) -> None:
+    naming = [
+        (str(file), host)
+        for file in repository_files
+        if (ROOT / file).is_file()
+        for host in REGISTRY_HOSTS
+        if host.encode() in (ROOT / file).read_bytes().lower()
+    ]
+    assert naming == []
+
+
+def test_constraints_are_exact_versions_and_nothing_else() -> None:
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    for unwanted in ("http", "--index", "--extra-index", "--find-links", "@ "):
+        assert unwanted not in text
+    for line in text.splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line), line
+
+
+def test_every_core_and_dev_dependency_is_pinned() -> None:
+    wanted = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    names = {re.split(r"[<>=!~\[; ]", requirement)[0].lower() for requirement in wanted}
+    assert names - pins().keys() == set()
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert script.read_text(encoding="utf-8").splitlines()[-1] == "exec make test"
+
+
+def test_package_is_typed() -> None:
+    assert (Path(opdop.__file__).parent / "py.typed").is_file()
+
+
+def test_version_is_the_same_everywhere() -> None:
+    assert opdop.__version__ == PROJECT["version"]
+
+
+def test_public_names_exist_and_are_listed_once() -> None:
+    names = list(getattr(opdop, "__all__", []))
+    assert [name for name in names if not hasattr(opdop, name)] == []
+    assert len(names) == len(set(names))
