@@ -33,8 +33,8 @@ class Cost:
         """Return what the signal's total must reach if the cost's total is to stay within the budget."""
         if not 0.0 <= budget < self.stages * self.most:
             raise InvalidParameterError(
-                f"{self.name}: the budget is {budget:g} {self.unit}; expected less than "
-                f"{self.stages * self.most:g}, which no policy can exceed ({self.most:g} in each of {self.stages} stages)."
+                f"{self.name}: the budget is {budget:g} {self.unit}; expected less than {self.stages * self.most:g}, "
+                f"which no policy can exceed ({self.most:g} in each of {self.stages} stages)."
             )
         return self.stages - budget / self.most
 

@@ -11,9 +11,7 @@ from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, Quantity, TabularCMDP
 
 
-@environment(
-    "factored", summary="A cycle of states in which moving pays, but only so many moves are allowed."
-)
+@environment("factored", summary="A cycle of states in which moving pays, but only so many moves are allowed.")
 def factored(
     *,
     states: Annotated[int, Parameter("states on the cycle", low=2, high=1000)] = 3,
@@ -39,6 +37,4 @@ def factored(
         action_names=("stay", "move on"),
     )
     utilities = used.signal(np.broadcast_to([0.0, 1.0], (states, 2)))
-    return TabularCMDP(
-        transitions, rewards, utilities, used.threshold(moves), horizon=stages, display=display
-    )
+    return TabularCMDP(transitions, rewards, utilities, used.threshold(moves), horizon=stages, display=display)

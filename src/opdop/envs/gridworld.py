@@ -16,12 +16,8 @@ from opdop.model import Display, Geometry, InvalidParameterError, Quantity, Tabu
 from opdop.model.checks import Floats
 
 ATTEMPTS = 100
-_MOVES = (
-    (-1, 0),
-    (0, 1),
-    (1, 0),
-    (0, -1),
-)  # up, right, down, left: neighbours in this list are at right angles
+# Up, right, down, left: neighbours in this list are at right angles.
+_MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 
 @environment("gridworld", summary="Reach a goal soon on a slippery map, crossing few hazards.")
@@ -37,7 +33,7 @@ def gridworld(
     hazard_stages: Annotated[
         float, Parameter("stages that may be spent on hazards in one episode, on average", above=0)
     ] = 0.5,
-    seed: Annotated[int, Parameter("which of the random maps", low=0)] = 0,
+    seed: Annotated[int, Parameter("which of the random maps", low=0, high=2**63 - 1)] = 0,
 ) -> TabularCMDP:
     """A walker starts in the upper left corner of a random map and earns a point for each stage spent at the goal.
 
@@ -108,8 +104,8 @@ def _draw_map(seeds: np.random.SeedSequence, size: int, walls: float, hazards: f
             reached = np.isfinite(direct)
             return _Map(reached, hazard & reached, (row, column))
     raise InvalidParameterError(
-        f"none of {ATTEMPTS} maps of {size} x {size} cells with {walls:g} walls and {hazards:g} hazards has a goal that "
-        f"is nearer over hazards and that {longest} moves reach without them; expected other shares, "
+        f"none of {ATTEMPTS} maps of {size} x {size} cells with {walls:g} walls and {hazards:g} hazards has a goal "
+        f"that is nearer over hazards and that {longest} moves reach without them; expected other shares, "
         f"a larger map or more stages."
     )
 

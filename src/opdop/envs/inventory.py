@@ -11,9 +11,7 @@ from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, InvalidParameterError, Quantity, TabularCMDP
 
 
-@environment(
-    "inventory", summary="Order stock to earn as much as possible within a budget for orders and storage."
-)
+@environment("inventory", summary="Order stock to earn as much as possible within a budget for orders and storage.")
 def inventory(
     *,
     capacity: Annotated[int, Parameter("units that the store holds", low=1, high=200)] = 5,
@@ -28,7 +26,7 @@ def inventory(
     budget: Annotated[
         float, Parameter("dollars allowed for orders and storage in one episode, on average", above=0)
     ] = 66.5,
-    start: Annotated[int, Parameter("units in store at first", low=0)] = 0,
+    start: Annotated[int, Parameter("units in store at first", low=0, high=200)] = 0,
 ) -> TabularCMDP:
     """Each day a shop orders a units, which arrive at once, and then meets a random demand d.
 
@@ -40,9 +38,7 @@ def inventory(
     published, of which the budget allows half: 66.5 dollars over 7 days.
     """
     if abs(sum(demand) - 1.0) > 1e-9:
-        raise InvalidParameterError(
-            f"demand sums to {sum(demand):.9g}; expected probabilities that sum to 1."
-        )
+        raise InvalidParameterError(f"demand sums to {sum(demand):.9g}; expected probabilities that sum to 1.")
     if start > capacity:
         raise InvalidParameterError(f"start is {start}; expected at most the capacity, {capacity} units.")
     S = A = capacity + 1

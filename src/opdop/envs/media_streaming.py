@@ -22,18 +22,16 @@ def media_streaming(
     playback: Annotated[
         float, Parameter("probability that a packet is played (published as the rate lambda)", low=0, high=1)
     ] = 0.8,
-    fast_services: Annotated[
-        float, Parameter("fast services allowed in one episode, on average", above=0)
-    ] = 5.0,
-    start: Annotated[int, Parameter("packets in the buffer at first", low=0)] = 0,
+    fast_services: Annotated[float, Parameter("fast services allowed in one episode, on average", above=0)] = 5.0,
+    start: Annotated[int, Parameter("packets in the buffer at first", low=0, high=100_000)] = 0,
 ) -> TabularCMDP:
     """A device plays packets from a buffer, and a base station fills it.
 
     In each stage the station serves fast or slowly and so brings a packet with probability mu; independently a packet
     is played with probability lambda. The buffer therefore grows by one with probability mu (1 - lambda), shrinks by
-    one with probability (1 - mu) lambda, and stays within 0 and its capacity. The stages that begin with an empty
+    one with probability (1 - mu) lambda, and stays within 0 and its capacity. The steps that begin with an empty
     buffer are to be few, and so are the fast services. Read this way, beginning empty, the published numbers give
-    6.7467 empty stages at best, and 5.393 if fast service were free.
+    6.7467 empty steps at best, and 5.393 if fast service were free.
     """
     if slow >= fast:
         raise InvalidParameterError(
@@ -43,7 +41,7 @@ def media_streaming(
         raise InvalidParameterError(f"start is {start}; expected at most the capacity, {capacity} packets.")
     S = capacity + 1
     service = np.broadcast_to([slow, fast], (S, 2))
-    empty = Cost("stages with an empty buffer", "stages", most=1, stages=stages)
+    empty = Cost("steps with an empty buffer", "steps", most=1, stages=stages)
     served = Cost("fast services", "services", most=1, stages=stages)
     display = Display(
         "media-streaming",

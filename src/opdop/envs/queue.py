@@ -12,20 +12,19 @@ from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, InvalidParameterError, Quantity, TabularCMDP
 
 
-@environment(
-    "queue", summary="Keep a queue short while admitting enough customers with limited service effort."
-)
+@environment("queue", summary="Keep a queue short while admitting enough customers with limited service effort.")
 def queue(
     *,
     capacity: Annotated[int, Parameter("customers that the system holds", low=1, high=100_000)] = 6,
     stages: Annotated[int, Parameter("slots in one episode", low=1, high=10_000)] = 12,
     service: Annotated[
-        tuple[float, ...],
-        Parameter("probabilities that a service ends in a slot, one for each mode", low=0, high=1),
+        tuple[float, ...], Parameter("probabilities that a service ends in a slot, one for each mode", low=0, high=1)
     ] = (0.2, 0.5, 0.8),
-    effort: Annotated[
-        tuple[float, ...], Parameter("effort of each service mode in a slot", low=0, high=1e6)
-    ] = (1.0, 3.0, 6.0),
+    effort: Annotated[tuple[float, ...], Parameter("effort of each service mode in a slot", low=0, high=1e6)] = (
+        1.0,
+        3.0,
+        6.0,
+    ),
     admission: Annotated[
         tuple[float, ...],
         Parameter("probabilities that a customer is admitted in a slot, one for each door", low=0, high=1),
@@ -47,13 +46,9 @@ def queue(
             f"service has {len(service)} modes and effort {len(effort)}; expected one effort for each mode."
         )
     if max(effort) == 0.0:
-        raise InvalidParameterError(
-            "effort is 0 in every mode; expected one mode at least that costs effort."
-        )
+        raise InvalidParameterError("effort is 0 in every mode; expected one mode at least that costs effort.")
     if throughput > stages:
-        raise InvalidParameterError(
-            f"throughput is {throughput:g}; expected at most one customer a slot, {stages}."
-        )
+        raise InvalidParameterError(f"throughput is {throughput:g}; expected at most one customer a slot, {stages}.")
     S, A = capacity + 1, len(service) * len(admission)
     modes, doors = (index.ravel() for index in np.indices((len(service), len(admission))))  # [A] each
     waiting = np.broadcast_to(np.arange(S)[:, None], (S, A))

@@ -28,13 +28,7 @@ P = ParamSpec("P")
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _NONE = frozenset({"none", "null"})
-_WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    tuple: "a list of numbers",
-}
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", tuple: "a list of numbers"}
 
 
 @dataclass(frozen=True)
@@ -63,12 +57,7 @@ class Parameter:
         'a whole number, at least 1, at most 50'
         """
         words = [f"one of {', '.join(self.choices)}" if self.choices else _WORDS[self.type]]
-        bounds = (
-            ("at least", self.low),
-            ("above", self.above),
-            ("at most", self.high),
-            ("below", self.below),
-        )
+        bounds = (("at least", self.low), ("above", self.above), ("at most", self.high), ("below", self.below))
         limits = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
         if self.type is tuple and limits:
             words[0] += ", each"
@@ -82,7 +71,8 @@ class Parameter:
         clean = self._convert(value)
         numbers = clean if isinstance(clean, tuple) else (clean,)
         if clean is None or not all(self._allows(number) for number in numbers):
-            raise InvalidParameterError(f"{label} is {_show(value)}; expected {self.expected}: {self.help}.")
+            found = _show(value) + (f" ({type(value).__name__})" if clean is None else "")
+            raise InvalidParameterError(f"{label} is {found}; expected {self.expected}: {self.help}.")
         return clean
 
     def read(self, text: str, label: str) -> Value:
@@ -94,31 +84,28 @@ class Parameter:
         if self.type is bool:
             value = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(words.lower(), text)
         elif self.type is tuple:
-            value = tuple(
-                _read_number(part, float) for part in words.strip("()[]").split(",") if part.strip()
-            )
+            value = tuple(_read_number(part, float) for part in words.strip("()[]").split(",") if part.strip())
         elif self.type is not str:
             value = _read_number(words, self.type)
         try:
             return self.check(value, label)
         except InvalidParameterError:
-            raise InvalidParameterError(
-                f"{label} is {text!r}; expected {self.expected}: {self.help}."
-            ) from None
+            raise InvalidParameterError(f"{label} is {text!r}; expected {self.expected}: {self.help}.") from None
 
     def _convert(self, value: object) -> Value:
         """Return the value as the declared type, or None if it is of another type."""
-        if self.type is bool:
-            return bool(value) if isinstance(value, bool | np.bool_) else None
+        if isinstance(value, bool | np.bool_) or self.type is bool:
+            return bool(value) if isinstance(value, bool | np.bool_) and self.type is bool else None
         if self.type is str:
-            return str(value) if isinstance(value, str) else None
+            return value if isinstance(value, str) else None
         if self.type is int:
-            return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+            return int(value) if isinstance(value, Integral) else None
         if self.type is float:
             return _as_float(value)
-        if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) != 1 or len(value) == 0:
+        listed = value.tolist() if isinstance(value, np.ndarray) else value
+        if not isinstance(listed, list | tuple) or not listed:
             return None
-        entries = [_as_float(entry) for entry in value]
+        entries = [_as_float(entry) for entry in listed]
         return None if None in entries else tuple(entry for entry in entries if entry is not None)
 
     def _allows(self, value: Value) -> bool:
@@ -161,9 +148,7 @@ class Environment:
             key, equals, text = setting.partition("=")
             key = key.strip().replace("-", "_")
             if not equals or not key:
-                raise InvalidParameterError(
-                    f"{setting!r} is not a setting of {self.name!r}; expected key=value."
-                )
+                raise InvalidParameterError(f"{setting!r} is not a setting of {self.name!r}; expected key=value.")
             if key in values:
                 raise InvalidParameterError(f"{key} of {self.name!r} is set twice; expected one value.")
             values[key] = self._find(key).read(text, f"{key} of {self.name!r}")
@@ -196,9 +181,7 @@ def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP
             )
         description = " ".join((inspect.getdoc(function) or "").split())
         if not description or not summary:
-            raise InvalidParameterError(
-                f"environment {name!r} has no description; expected a summary and a docstring."
-            )
+            raise InvalidParameterError(f"environment {name!r} has no description; expected a summary and a docstring.")
 
         @functools.wraps(function)
         def build(*args: P.args, **given: P.kwargs) -> TabularCMDP:
@@ -207,17 +190,13 @@ def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP
             try:
                 model = function(*args, **chosen)
             except InvalidModelError as error:
-                raise InvalidParameterError(
-                    f"these parameters of {name!r} do not make a problem: {error}"
-                ) from error
+                raise InvalidParameterError(f"these parameters of {name!r} do not make a problem: {error}") from error
             shown = copy.copy(model)
-            display = replace(model.display, name=name, summary=summary, parameters=MappingProxyType(values))
+            display = replace(model.display, name=name, summary=summary, parameters=values)
             object.__setattr__(shown, "display", display)
             return shown
 
-        entry = Environment(
-            name, summary, description, MappingProxyType(_read_signature(name, function)), build
-        )
+        entry = Environment(name, summary, description, MappingProxyType(_read_signature(name, function)), build)
         entry.check({})
         _found[name] = entry
         return build
@@ -256,9 +235,7 @@ def _get(name: object) -> Environment:
     known = environments()
     if not isinstance(name, str) or name not in known:
         near = suggestion(name, known) if isinstance(name, str) else ""
-        raise InvalidParameterError(
-            f"there is no environment {name!r}.{near} Environments: {', '.join(known)}."
-        )
+        raise InvalidParameterError(f"there is no environment {name!r}.{near} Environments: {', '.join(known)}.")
     return known[name]
 
 
@@ -277,9 +254,7 @@ def _read_signature(name: str, function: Callable[..., TabularCMDP]) -> dict[str
         where = f"parameter {key!r} of environment {name!r}"
         _, *notes = typing.get_args(hints.get(key)) or (None,)
         if found.kind is not found.KEYWORD_ONLY or found.default is found.empty or key == "name":
-            raise InvalidParameterError(
-                f"{where} must be keyword-only, have a default, and not be called 'name'."
-            )
+            raise InvalidParameterError(f"{where} must be keyword-only, have a default, and not be called 'name'.")
         if len(notes) != 1 or not isinstance(notes[0], Parameter) or not notes[0].help:
             raise InvalidParameterError(
                 f"{where} is not documented; expected Annotated[type, Parameter('what it is')]."
@@ -295,11 +270,7 @@ def _read_type(hint: Any, where: str) -> tuple[Kind, bool]:
     if isinstance(hint, types.UnionType):
         options = [option for option in typing.get_args(hint) if option is not types.NoneType]
     kind = typing.get_origin(options[0]) or options[0]
-    if (
-        len(options) != 1
-        or kind not in _WORDS
-        or (kind is tuple and typing.get_args(options[0]) != (float, ...))
-    ):
+    if len(options) != 1 or kind not in _WORDS or (kind is tuple and typing.get_args(options[0]) != (float, ...)):
         raise InvalidParameterError(
             f"{where} is declared {hint}; expected int, float, bool, str or tuple[float, ...], or one of these or None."
         )
@@ -307,7 +278,7 @@ def _read_type(hint: Any, where: str) -> tuple[Kind, bool]:
 
 
 def _as_float(value: object) -> float | None:
-    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         return None
     try:
         return float(value)
@@ -327,7 +298,7 @@ def _show(value: object) -> str:
         text = repr(value)
     except Exception:  # whatever a foreign object raises while being shown, or a number too long to print
         text = "something that cannot be shown"
-    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

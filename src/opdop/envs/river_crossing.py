@@ -17,17 +17,13 @@ def river_crossing(
     *,
     states: Annotated[int, Parameter("places in the river, both banks included", low=2, high=100_000)] = 6,
     stages: Annotated[int, Parameter("stages in one episode", low=1, high=10_000)] = 20,
-    forward: Annotated[
-        float, Parameter("probability that a stroke leads a place upstream", above=0, high=1)
-    ] = 0.3,
+    forward: Annotated[float, Parameter("probability that a stroke leads a place upstream", above=0, high=1)] = 0.3,
     back: Annotated[float, Parameter("probability that the current wins over a stroke", low=0, high=1)] = 0.1,
     hold: Annotated[
         float, Parameter("probability that a stroke holds the swimmer at the far bank", low=0, high=1)
     ] = 0.3,
     near_reward: Annotated[float, Parameter("points for resting at the near bank", low=0, high=1e9)] = 5.0,
-    far_reward: Annotated[
-        float, Parameter("points for a stroke at the far bank", above=0, high=1e9)
-    ] = 10_000.0,
+    far_reward: Annotated[float, Parameter("points for a stroke at the far bank", above=0, high=1e9)] = 10_000.0,
     strokes: Annotated[float, Parameter("strokes allowed in one episode, on average", above=0)] = 10.0,
 ) -> TabularCMDP:
     """A swimmer begins at the near bank of a river, at the downstream end of a chain of places.

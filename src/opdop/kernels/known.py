@@ -104,25 +104,35 @@ def _overload_empty_values(transitions, J, S):
     return _by_form(transitions, _dense_empty_values, _sparse_empty_values)
 
 
-def spread(transitions, row, mass, out):
-    """Add mass * P(. | row) to out [S]."""
-    (_dense_spread if isinstance(transitions, Dense) else _sparse_spread)(transitions, row, mass, out)
+def push(transitions, first_row, masses, out):
+    """Add sum_n masses[n] P(. | first_row + n) to out [S]."""
+    (_dense_push if isinstance(transitions, Dense) else _sparse_push)(transitions, first_row, masses, out)
 
 
-def _dense_spread(transitions, row, mass, out):
-    p = transitions.rows[row]
-    for y in range(p.shape[0]):
-        out[y] += mass * p[y]
+def _dense_push(transitions, first_row, masses, out):
+    rows, count = transitions.rows, masses.shape[0]
+    whole = count - count % 4  # four rows at a time, so that `out` is read and written a quarter as often
+    for n in range(0, whole, 4):
+        m0, m1, m2, m3 = masses[n], masses[n + 1], masses[n + 2], masses[n + 3]
+        row = first_row + n
+        for y in range(out.shape[0]):
+            out[y] += m0 * rows[row, y] + m1 * rows[row + 1, y] + m2 * rows[row + 2, y] + m3 * rows[row + 3, y]
+    for n in range(whole, count):
+        for y in range(out.shape[0]):
+            out[y] += masses[n] * rows[first_row + n, y]
 
 
-def _sparse_spread(transitions, row, mass, out):
-    for entry in range(transitions.starts[row], transitions.starts[row + 1]):
-        out[transitions.successors[entry]] += mass * transitions.probabilities[entry]
+def _sparse_push(transitions, first_row, masses, out):
+    for n in range(masses.shape[0]):
+        mass = masses[n]
+        if mass > 0.0:
+            for entry in range(transitions.starts[first_row + n], transitions.starts[first_row + n + 1]):
+                out[transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
-@overload(spread, jit_options={"fastmath": _SUMS})
-def _overload_spread(transitions, row, mass, out):
-    return _by_form(transitions, _dense_spread, _sparse_spread)
+@overload(push, jit_options={"fastmath": _SUMS})
+def _overload_push(transitions, first_row, masses, out):
+    return _by_form(transitions, _dense_push, _sparse_push)
 
 
 def draw_next(transitions, row, uniform):
@@ -229,14 +239,13 @@ def visit(transitions, policy, initial):
     H, S, A = policy.shape
     rows = count_rows(transitions)
     d = np.zeros((H, S))
+    masses = np.empty(S * A)
     d[0] = initial
     for h in range(H - 1):
-        first_row = (h * S * A) % rows
         for x in range(S):
-            if d[h, x] > 0.0:
-                for a in range(A):
-                    if policy[h, x, a] > 0.0:
-                        spread(transitions, first_row + x * A + a, d[h, x] * policy[h, x, a], d[h + 1])
+            for a in range(A):
+                masses[x * A + a] = d[h, x] * policy[h, x, a]
+        push(transitions, (h * S * A) % rows, masses, d[h + 1])
     return d
 
 
@@ -251,7 +260,7 @@ def visit_by_actions(transitions, actions, num_actions, initial):
         first_row = (h * S * num_actions) % rows
         for x in range(S):
             if d[h, x] > 0.0:
-                spread(transitions, first_row + x * num_actions + actions[h, x], d[h, x], d[h + 1])
+                push(transitions, first_row + x * num_actions + actions[h, x], d[h, x : x + 1], d[h + 1])
     return d
 
 

@@ -16,6 +16,9 @@ from opdop.model.checks import Floats
 from opdop.planning.optimum import ROUNDING, Corner, Optimum, Oracle, assemble, settle_slater_gap
 
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
+# HiGHS's tolerances are absolute, and it takes coefficients below 1e-9 for zero: so rows are divided by their largest
+# slack, however small, and shifted away from zero, which shares that sum to 1 allow.
+_SHIFT = 2.0
 
 
 def column_generation(cmdp: TabularCMDP) -> Optimum:
@@ -55,11 +58,12 @@ def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
     reward = np.eye(1 + len(thresholds))[0]
     while True:
         slacks = _totals(pool)[:, 1:] - thresholds  # [M, I]
+        scale = _scale(slacks)
         objective = np.append(np.zeros(len(pool)), -1.0)  # maximise the gap t
-        rows = np.hstack([-slacks.T, np.ones((len(thresholds), 1))])  # t <= slack of each constraint
+        rows = np.hstack([-_scaled(slacks, scale), np.ones((len(thresholds), 1))])  # t <= slack of each constraint
         shares = np.append(np.ones(len(pool)), 0.0)[None]
         free = [(0.0, None)] * len(pool) + [(None, None)]
-        weights, prices = _master(objective, rows, np.zeros(len(thresholds)), shares, free)
+        weights, prices = _master(objective, rows, shares, free)
         found = oracle.best(np.concatenate([[0.0], prices]), second=reward)
         gained = prices @ (found.totals[1:] - thresholds) - (weights[:-1] @ slacks).min()
         if gained <= ROUNDING * H or _known(found, pool):
@@ -72,8 +76,11 @@ def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats) -> tup
     H = oracle.cmdp.horizon
     while True:
         totals = _totals(pool)
+        slacks = totals[:, 1:] - thresholds  # [M, I]
+        scales = np.array([_scale(slacks[:, i]) for i in range(len(thresholds))])
         shares = np.ones((1, len(pool)))
-        weights, dual = _master(-totals[:, 0], -totals[:, 1:].T, -thresholds, shares, [(0.0, None)] * len(pool))
+        weights, prices = _master(-totals[:, 0], -_scaled(slacks, scales), shares, [(0.0, None)] * len(pool))
+        dual = prices / scales
         found = oracle.best(np.concatenate([[1.0], dual]), second=np.concatenate([[0.0], np.ones(len(dual))]))
         bound = found.totals[0] + dual @ (found.totals[1:] - thresholds)
         gained = bound - weights @ totals[:, 0]
@@ -83,13 +90,24 @@ def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats) -> tup
 
 
 def _master(
-    objective: Floats, rows: Floats, limits: Floats, shares: Floats, bounds: Sequence[tuple[float | None, float | None]]
+    objective: Floats, rows: Floats, shares: Floats, bounds: Sequence[tuple[float | None, float | None]]
 ) -> tuple[Floats, Floats]:
-    """Minimise the objective subject to rows @ w <= limits and shares @ w = 1; return w and the rows' multipliers."""
+    """Minimise the objective subject to rows @ w <= -SHIFT and shares @ w = 1; return w and the rows' multipliers."""
+    limits = np.full(len(rows), -_SHIFT)
     result = linprog(objective, rows, limits, shares, [1.0], bounds, method="highs-ds", options=_TIGHT)
     if result.status != 0:
         raise OpdopError(f"the master program of {rows.shape[1]} columns ended with: {result.message}")
     return result.x, np.maximum(-result.ineqlin.marginals, 0.0)
+
+
+def _scale(slacks: Floats) -> float:
+    """Return the largest slack or shortfall, by which a row of the master is divided; 1 if there is none."""
+    return float(np.abs(slacks).max()) or 1.0
+
+
+def _scaled(slacks: Floats, scale: float | Floats) -> Floats:
+    """Return slacks [M, I] as rows [I, M] of the master, between SHIFT - 1 and SHIFT + 1."""
+    return (slacks / scale + _SHIFT).T
 
 
 def _totals(pool: list[Corner]) -> Floats:

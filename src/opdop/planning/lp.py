@@ -15,6 +15,7 @@ from opdop.planning.values import Values
 
 # What the LP's answers may be trusted to, absolutely (HiGHS's own feasibility tolerance).
 LP_TOLERANCE = 1e-7
+_INFEASIBLE = 2  # linprog's status
 
 
 def solve_lp(cmdp: TabularCMDP) -> Optimum:
@@ -22,7 +23,9 @@ def solve_lp(cmdp: TabularCMDP) -> Optimum:
     flow, inflow, signals = occupancy_program(cmdp)
     slack = _solve_slack(cmdp, flow, inflow, signals)
     slater = signals @ slack.x[:-1]
-    slater_gap = settle_slater_gap(cmdp, float(slack.x[-1]), slater[1:])
+    gap = float(slack.x[-1])
+    # HiGHS cannot tell a threshold that is just attainable from one that is missed by its tolerance.
+    slater_gap = settle_slater_gap(cmdp, max(gap, 0.0) if gap > -LP_TOLERANCE else gap, slater[1:])
     best = maximise_reward(flow, inflow, signals, cmdp.thresholds if slater_gap else cmdp.thresholds - LP_TOLERANCE)
     free = maximise_reward(flow, inflow, signals, np.zeros(cmdp.num_constraints))
     totals = signals @ best.x
@@ -60,7 +63,11 @@ def occupancy_program(cmdp: TabularCMDP) -> tuple[Any, Floats, Floats]:
 
 def maximise_reward(flow: Any, inflow: Floats, signals: Floats, thresholds: Floats) -> Any:
     """Return HiGHS's answer to: the largest reward with every utility at its threshold or above."""
-    return _ended(linprog(-signals[0], -signals[1:], -thresholds, flow, inflow, method="highs-ipm"))
+    program = {"A_ub": -signals[1:], "b_ub": -thresholds, "A_eq": flow, "b_eq": inflow, "method": "highs-ipm"}
+    result = linprog(-signals[0], **program)
+    if result.status == _INFEASIBLE:  # presolve says so of some feasible programs without slack
+        result = linprog(-signals[0], **program, options={"presolve": False})
+    return _ended(result)
 
 
 def _solve_slack(cmdp: TabularCMDP, flow: Any, inflow: Floats, signals: Floats) -> Any:

@@ -1,0 +1,5 @@
+"""Run the command line: python -m opdop."""
+
+from opdop.cli import main
+
+main()

@@ -1,0 +1,202 @@
+"""The optimum of a problem as people ask for it: in the problem's own units, beside what it would be without promises.
+
+Model units are those of the signals, which lie in [0, 1] in each stage; own units are those of `Quantity`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from opdop.model import Quantity, TabularCMDP
+from opdop.planning import Optimum, solve
+
+SOLVE_FORMAT = "opdop.solve/1"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One constraint at the optimum; totals are in model units."""
+
+    quantity: Quantity
+    threshold: float
+    attained: float  # by the optimum
+    unconstrained: float  # by the policy that maximises the reward alone
+    safest: float  # by the policy that attains the Slater gap
+    multiplier: float
+    slater_gap: float
+    binds: bool
+    reward_scale: float  # own units of reward in one model unit
+
+    @property
+    def sentence(self) -> str:
+        """The promise in the problem's own units."""
+        return self.quantity.promise(self.threshold)
+
+    @property
+    def price(self) -> float:
+        """The multiplier in own units: the reward that a promise stricter by one unit costs.
+
+        >>> fast = Quantity("fast services", "services", scale=-2.0, offset=20.0)
+        >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).price
+        0.75
+        """
+        return self.multiplier * self.reward_scale / abs(self.quantity.scale)
+
+    @property
+    def own_slater_gap(self) -> float:
+        """The Slater gap in own units: how much of this promise some policy has to spare."""
+        return self.slater_gap * abs(self.quantity.scale)
+
+    @property
+    def spare(self) -> float:
+        """What the optimum leaves of the promise, in own units."""
+        return (self.attained - self.threshold) * abs(self.quantity.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A problem, its exact optimum, and the time that finding it took."""
+
+    cmdp: TabularCMDP
+    optimum: Optimum
+    seconds: float
+
+    @property
+    def reward(self) -> Quantity:
+        """What the reward means."""
+        return self.cmdp.display.quantities[0]
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """The constraints, in the model's order."""
+        optimum = self.optimum
+        return tuple(
+            Promise(
+                quantity=quantity,
+                threshold=float(self.cmdp.thresholds[i]),
+                attained=float(optimum.utility_values[i]),
+                unconstrained=float(optimum.unconstrained.utilities[i]),
+                safest=float(optimum.slater.utilities[i]),
+                multiplier=float(optimum.dual[i]),
+                slater_gap=optimum.slater_gap,
+                binds=bool(optimum.active[i]),
+                reward_scale=abs(self.reward.scale),
+            )
+            for i, quantity in enumerate(self.cmdp.display.quantities[1:])
+        )
+
+    @property
+    def binds(self) -> bool:
+        """Whether some promise costs reward."""
+        return bool(self.optimum.active.any())
+
+    @property
+    def own_price(self) -> float:
+        """Reward that the promises cost together, in own units."""
+        return self.optimum.price * abs(self.reward.scale)
+
+    def record(self) -> dict[str, Any]:
+        """Return all of this as plain data for JSON; docs/command-line.md explains every key."""
+        cmdp, optimum, reward = self.cmdp, self.optimum, self.reward
+        return {
+            "format": SOLVE_FORMAT,
+            "problem": cmdp.display.name,
+            "parameters": {key: plain_value(value) for key, value in cmdp.display.parameters.items()},
+            "states": cmdp.num_states,
+            "actions": cmdp.num_actions,
+            "stages": cmdp.horizon,
+            "constraints": cmdp.num_constraints,
+            "reward": {
+                **_words(reward),
+                "optimum": _both(reward, optimum.value),
+                "unconstrained": _both(reward, optimum.unconstrained.reward),
+                "safest": _both(reward, optimum.slater.reward),
+                "price": {"model": optimum.price, "own": self.own_price},
+            },
+            "promises": [
+                {
+                    **_words(promise.quantity),
+                    "sentence": promise.sentence,
+                    "threshold": _both(promise.quantity, promise.threshold),
+                    "optimum": _both(promise.quantity, promise.attained),
+                    "unconstrained": _both(promise.quantity, promise.unconstrained),
+                    "safest": _both(promise.quantity, promise.safest),
+                    "multiplier": {"model": promise.multiplier, "own": promise.price},
+                    "slater_gap": {"model": promise.slater_gap, "own": promise.own_slater_gap},
+                    "binds": promise.binds,
+                }
+                for promise in self.promises
+            ],
+            "slater_gap": optimum.slater_gap,
+            "binds": self.binds,
+            "method": optimum.method,
+            "passes": optimum.passes,
+            "seconds": self.seconds,
+        }
+
+
+def answer(cmdp: TabularCMDP) -> Answer:
+    """Solve a problem exactly, and time it; loading the compiled kernels is not part of the time."""
+    _load_kernels(sparse_form=cmdp.is_sparse)
+    started = time.perf_counter()
+    optimum = solve(cmdp)
+    return Answer(cmdp, optimum, time.perf_counter() - started)
+
+
+def plain_value(value: object) -> object:
+    """Return a parameter's value as JSON has it: a list for a tuple."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def better(quantity: Quantity) -> str:
+    """Return whether more or less of a quantity is better: its signal is always better when larger."""
+    return "less" if quantity.scale < 0 else "more"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with fixed digits, and never -0.
+
+    >>> number(-0.00001), number(2 / 3, digits=2)
+    ('0.0000', '0.67')
+    """
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def short_number(value: float) -> str:
+    """Return a number with four digits that count, and plain notation where it is readable.
+
+    >>> short_number(0.0068695), short_number(696.132), short_number(12345.6)
+    ('0.00687', '696.1', '12346')
+    """
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.4g}"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:.5f}" if abs(value) < 0.01 else f"{value:.{max(4 - whole, 0)}f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time that people can read.
+
+    >>> duration(0.00042), duration(3.14)
+    ('0.42 ms', '3.14 s')
+    """
+    return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
+
+
+def _words(quantity: Quantity) -> dict[str, Any]:
+    return {"name": quantity.name, "unit": quantity.unit, "better": better(quantity)}
+
+
+def _both(quantity: Quantity, value: float) -> dict[str, float]:
+    return {"model": float(value), "own": float(quantity.shown(value))}
+
+
+def _load_kernels(*, sparse_form: bool) -> None:
+    """Solve the smallest problem there is, with the same form of transitions; the first use of a kernel compiles it."""
+    transitions: Any = sparse.csr_array(np.ones((2, 1))) if sparse_form else np.ones((1, 2, 1))
+    solve(TabularCMDP(transitions, [[0.0, 1.0]], [[1.0, 0.0]], thresholds=0.5, horizon=1))

@@ -1,0 +1,236 @@
+"""Tables and paragraphs for a terminal, built from data; none is wider than it must be."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from opdop.envs import Environment
+from opdop.model import TabularCMDP
+from opdop.report.answer import Answer, Promise, better, duration, number, short_number
+from opdop.report.maps import VisitMap
+
+# Narrower terminals get letters for sizes, and the summaries below the table.
+WIDE = 150
+
+_LEGEND = (
+    "S states, A actions, H stages, I promises (constraints). V* is the best value that keeps every promise. "
+    "Price: what a promise stricter by one unit costs in units of V*, the multiplier. Slater gap: how much of the "
+    "promise some policy has to spare. All in the problem's own units."
+)
+
+
+def overview(answers: Sequence[Answer], *, width: int) -> RenderableType:
+    """Return the table of problems with their optima, one line for each promise."""
+    wide = width >= WIDE
+    table = _table()
+    table.add_column("problem", no_wrap=True, style="bold")
+    for letter, word in zip("SAHI", ("states", "actions", "stages", "promises"), strict=True):
+        table.add_column(word if wide else letter, justify="right", no_wrap=True)
+    table.add_column("V*", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)  # its unit
+    table.add_column("price", justify="right", no_wrap=True)
+    table.add_column("Slater gap", justify="right", no_wrap=True)
+    table.add_column("binds", no_wrap=True)
+    if wide:
+        table.add_column("summary", ratio=1)
+    for answer in answers:
+        cells = overview_cells(answer)
+        table.add_row(*cells, *([answer.cmdp.display.summary] if wide else []))
+    if wide:
+        return Group(table, Text(_LEGEND, style="dim"))
+    summaries = _grid()
+    for answer in answers:
+        summaries.add_row(answer.cmdp.display.name, answer.cmdp.display.summary)
+    return Group(table, summaries, Text(""), Text(_LEGEND, style="dim"))
+
+
+def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
+    """Return what the overview says of one problem; `line` parts what is said of several promises."""
+    cmdp, promises = answer.cmdp, answer.promises
+    return [
+        cmdp.display.name,
+        f"{cmdp.num_states:,}",
+        f"{cmdp.num_actions:,}",
+        f"{cmdp.horizon:,}",
+        f"{cmdp.num_constraints}",
+        number(answer.reward.shown(answer.optimum.value)),
+        answer.reward.unit,
+        line.join(short_number(promise.price) for promise in promises),
+        line.join(short_number(promise.own_slater_gap) for promise in promises),
+        line.join("yes" if promise.binds else "no" for promise in promises),
+    ]
+
+
+def markdown_overview(answers: Iterable[Answer]) -> str:
+    """Return the overview as a Markdown table."""
+    lines = [
+        "| problem | states | actions | stages | V* | price | Slater gap | binds |",
+        "|---|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for answer in answers:
+        name, states, actions, stages, _, value, unit, *rest = overview_cells(answer, "<br>")
+        cells = [f"`{name}`", states, actions, stages, f"{value} {unit}".strip(), *rest]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def problem_page(entry: Environment, answer: Answer) -> RenderableType:
+    """Return what a problem says of itself: its paragraph, its units, and its parameters."""
+    cmdp = answer.cmdp
+    parameters = _table()
+    parameters.add_column("parameter", no_wrap=True, style="bold")
+    parameters.add_column("default", overflow="fold", max_width=20)
+    parameters.add_column("meaning, and what it may be")
+    for key, parameter in entry.parameters.items():
+        meaning = Text.assemble(parameter.help, "\n", (parameter.expected, "dim"))
+        parameters.add_row(key, setting_text(parameter.default), meaning)
+    facts = _grid()
+    facts.add_row("size", sizes(cmdp))
+    for label, words in units(answer):
+        facts.add_row(label, words)
+    facts.add_row("source", source(entry))
+    facts.add_row("try", example(entry))
+    return Group(_heading(cmdp), Text(""), Text(entry.description), Text(""), facts, Text(""), parameters)
+
+
+def answer_page(answer: Answer, *, width: int) -> RenderableType:
+    """Return the optimum of a problem: its values, its promises, what they cost, and where its policy goes."""
+    cmdp = answer.cmdp
+    parts: list[RenderableType] = [_heading(cmdp), Text(sizes(cmdp) + "; " + settings(cmdp)), Text("")]
+    parts += [_values(answer), _promises(answer), Text("")]
+    if cmdp.display.geometry is not None:
+        visits = VisitMap.of(cmdp, answer.optimum.policy)
+        drawn = visits.text(width - 2)
+        if drawn is None:
+            parts += [Text("The map is wider than this terminal: --figure FILE.svg draws it."), Text("")]
+        else:
+            words = "Where the optimal policy goes; numbers: expected stages in each cell."
+            parts += [Text(words), Padding(drawn, (0, 0, 0, 2)), Text(visits.legend, style="dim"), Text("")]
+    optimum = answer.optimum
+    proof = _grid()
+    proof.add_row("solved by", f"{optimum.method}, {optimum.passes} backward passes, {duration(answer.seconds)}")
+    duals = ", ".join(f"{dual:.6g}" for dual in optimum.dual)
+    proof.add_row("in the model", f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g}")
+    return Group(*parts, proof)
+
+
+def sizes(cmdp: TabularCMDP) -> str:
+    """Return the sizes of a model in words."""
+    counts = (
+        (cmdp.num_states, "state"),
+        (cmdp.num_actions, "action"),
+        (cmdp.horizon, "stage"),
+        (cmdp.num_constraints, "promise"),
+    )
+    return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
+
+
+def settings(cmdp: TabularCMDP) -> str:
+    """Return the parameters that a problem was built from."""
+    return ", ".join(f"{key}={setting_text(value)}" for key, value in cmdp.display.parameters.items())
+
+
+def setting_text(value: object) -> str:
+    """Return a parameter's value as --set takes it.
+
+    >>> setting_text((0.3, 0.7)), setting_text(None), setting_text(1000000.0), setting_text(True)
+    ('0.3,0.7', 'none', '1e+06', 'true')
+    """
+    if isinstance(value, tuple):
+        return ",".join(setting_text(entry) for entry in value)
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def example(entry: Environment) -> str:
+    """Return a command that solves a problem with a parameter set."""
+    key, parameter = next(iter(entry.parameters.items()), (None, None))
+    setting = f" --set {key}={setting_text(parameter.default)}" if parameter else ""
+    return f"opdop solve {entry.name}{setting}"
+
+
+def units(answer: Answer) -> list[tuple[str, str]]:
+    """Return what a problem optimises and promises, each with its unit."""
+    reward = answer.reward
+    aim = "as little as possible" if better(reward) == "less" else "as much as possible"
+    wanted = [("aim", f"{reward.name}, {aim}" + (f", in {reward.unit}" if reward.unit else ""))]
+    return wanted + [("promise", promise.sentence) for promise in answer.promises]
+
+
+def source(entry: Environment) -> str:
+    """Return where a problem comes from: the sentence that opens its module."""
+    return (sys.modules[entry.build.__module__].__doc__ or "").strip().partition("\n")[0]
+
+
+def _values(answer: Answer) -> Table:
+    """Return the totals of three policies side by side."""
+    optimum, reward = answer.optimum, answer.reward
+    table = _table()
+    table.add_column("in one episode, on average", ratio=None)
+    table.add_column("unit")
+    for words in ("optimum", "no promise", "safest"):
+        table.add_column(words, justify="right", no_wrap=True)
+    totals = (optimum.value, optimum.unconstrained.reward, optimum.slater.reward)
+    table.add_row(reward.name, reward.unit, *(number(reward.shown(value)) for value in totals), style="bold")
+    for promise in answer.promises:
+        shown = (promise.attained, promise.unconstrained, promise.safest)
+        quantity = promise.quantity
+        table.add_row(quantity.name, quantity.unit, *(number(quantity.shown(value)) for value in shown))
+    return table
+
+
+def _promises(answer: Answer) -> Table:
+    grid = _grid()
+    unit = answer.reward.unit
+    many = len(answer.promises) > 1
+    for promise in answer.promises:
+        grid.add_row("promise", Text(promise.sentence, style="bold"))
+        grid.add_row("binds", binding(promise, unit))
+        grid.add_row("Slater gap", slack(promise, many=many))
+    together = "all promises together cost" if many else "keeping the promise costs"
+    grid.add_row("price", f"{together} {number(answer.own_price)} {unit}".rstrip())
+    return grid
+
+
+def binding(promise: Promise, unit: str) -> str:
+    """Return whether a promise binds, and what it costs at the margin."""
+    if not promise.binds:
+        return f"no: it costs nothing, and the optimum has {number(promise.spare)} {promise.quantity.unit}".rstrip() + (
+            " to spare"
+        )
+    return f"yes: a promise stricter by one unit would cost {short_number(promise.price)} {unit}".rstrip()
+
+
+def slack(promise: Promise, *, many: bool) -> str:
+    """Return the Slater gap of a promise in words."""
+    if promise.slater_gap == 0.0:
+        subject = "all promises at once" if many else "the promise"
+        return (
+            f"0: no policy keeps {subject} with anything to spare; multipliers may not be unique, and guarantees "
+            f"that divide by the gap say nothing"
+        )
+    gap = f"{short_number(promise.own_slater_gap)} {promise.quantity.unit}".rstrip()
+    return f"{gap}: some policy keeps {'every promise' if many else 'the promise'} with this much to spare"
+
+
+def _heading(cmdp: TabularCMDP) -> Text:
+    return Text.assemble((cmdp.display.name, "bold cyan"), ": ", cmdp.display.summary)
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column()
+    return grid
