@@ -24,7 +24,7 @@ FORMS = DENSE + SPARSE
 KERNELS = ("random", "few successors", "deterministic", "unreachable", "absorbing")
 SIGNALS = ("continuous", "halves", "bits", "constant", "opposed", "aligned", "equal utilities")
 FIRST_STATES = ("fixed", "random", "some states")
-FEASIBLE = ("tiny", "loose", "between", "nearly all", "attainable")  # what share of the achievable is asked for
+FEASIBLE = ("between", "attainable", "nearly all", "loose", "tiny")  # what share of the achievable is asked for
 INFEASIBLE = ("a hair too much", "too much")
 
 

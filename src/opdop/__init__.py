@@ -1,6 +1,8 @@
-"""Learn a good policy in an unknown environment while keeping a promise, with regret and violation that are measured."""
+"""Learn a good policy in an unknown environment while keeping a promise, with regret and violation measured."""
 
+from opdop.algorithms import OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
 from opdop.envs import environments, make
+from opdop.experiment import Run, train
 from opdop.model import (
     Display,
     Episode,
@@ -21,23 +23,34 @@ from opdop.planning import Optimum, Values, evaluate, solve
 __version__ = "0.1.0"
 
 __all__ = [
+    "OPDOP",
+    "OPPO",
+    "Counts",
     "Display",
+    "Doubling",
     "Episode",
+    "Estimates",
+    "Evaluator",
     "InfeasibleError",
     "InvalidModelError",
     "InvalidParameterError",
+    "Learner",
     "ModelSimulator",
     "OpdopError",
     "Optimum",
     "Policy",
     "PolicyMixture",
     "Quantity",
+    "Run",
     "Simulator",
     "TabularCMDP",
     "TabularPolicy",
+    "Task",
     "Values",
+    "algorithms",
     "environments",
     "evaluate",
     "make",
     "solve",
+    "train",
 ]

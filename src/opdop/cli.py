@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -76,7 +78,9 @@ def commands(
 
 @app.command()
 def envs(
-    name: Annotated[str | None, typer.Argument(help="One problem; all of them if left out.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One problem; all of them if left out.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the problems that ship, or say all about one of them.
@@ -91,17 +95,19 @@ def envs(
         chosen = [name] if name is not None else list(environments())
         answers = [answer(make(each)) for each in chosen]
     if as_json:
-        _print_json({"format": ENVS_FORMAT, "problems": [_problem_record(each) for each in answers]})
+        _print_json({"format": ENVS_FORMAT, "problems": [problem_record(each) for each in answers]})
     elif name is None:
         console = _console()
-        console.print(tables.overview(answers, width=console.width))
+        _show(console, tables.overview(answers, width=console.width))
     else:
-        _console().print(tables.problem_page(environments()[name], answers[0]))
+        _show(_console(), tables.problem_page(environments()[name], answers[0]))
 
 
 @app.command()
 def solve(
-    name: Annotated[str, typer.Argument(help="A problem, as `opdop envs` lists them.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A problem, as `opdop envs` lists them.", show_default=False)
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a parameter; may be repeated.", show_default=False),
@@ -119,7 +125,7 @@ def solve(
         typer.Option(metavar="FILE", help="Save the optimal policy [H, S, A]: .npy.", show_default=False),
     ] = None,
 ) -> None:
-    """Find the exact optimum of a problem, and say what its promises cost.
+    """Find the exact optimum of a problem.
 
     \b
     Examples:
@@ -128,6 +134,8 @@ def solve(
       opdop solve gridworld -s size=9 -s seed=4 --figure map.svg
       opdop solve inventory --figure plane.png
       opdop solve queue --json | jq '.reward.optimum.own'
+
+    The optimum is shown beside the best without promises, with what the promises cost.
 
     The picture is the map with the optimal policy's visits where a problem has a map,
     otherwise the reward-utility plane with all that policies can attain.
@@ -147,7 +155,7 @@ def solve(
         _print_json(found.record())
         return
     console = _console()
-    console.print(tables.answer_page(found, width=console.width))
+    _show(console, tables.answer_page(found, width=console.width))
     for what, file in (("policy", policy), ("figure", figure)):
         if file is not None:
             console.print(Text(f"{what} saved to {file}"), soft_wrap=True)
@@ -158,11 +166,31 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # names may have letters that a terminal lacks
-    app()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+    app(prog_name="opdop")
+
+
+def _leave(_signal: int, _frame: object) -> None:
+    """End at once: an exception raised while Numba loads a kernel crashes the process."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\x1b[?25h\n")  # the cursor, which the busy sign hides
+        sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 def _console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def _show(console: Console, page: RenderableType) -> None:
+    """Print a page; into a file or pipe without the blanks that fill its lines."""
+    if console.is_terminal:
+        console.print(page)
+        return
+    with console.capture() as capture:
+        console.print(page)
+    typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 def _complain(message: str) -> None:
@@ -180,7 +208,7 @@ def _print_json(record: dict[str, Any]) -> None:
     typer.echo(json.dumps(record, indent=2, allow_nan=False))
 
 
-def _problem_record(found: Answer) -> dict[str, Any]:
+def problem_record(found: Answer) -> dict[str, Any]:
     """Return all that is known of a problem as plain data; docs/command-line.md explains every key."""
     entry = environments()[found.cmdp.display.name]
     bounds = ("low", "above", "high", "below")

@@ -55,48 +55,74 @@ def _by_form(counts, table, lists):
     return None
 
 
+@njit(cache=True, fastmath={"contract", "nsz"})
 def evaluate(counts, policy, q, v):
     """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S], from the counts as they are.
 
-    States never visited keep the optimistic q and v that the caller has put there.
+    Blocks of states that were never visited keep the optimistic q and v that the caller has put there.
     """
-    (_table_evaluate if isinstance(counts, CountTable) else _lists_evaluate)(counts, policy, q, v)
-
-
-@njit(cache=True)
-def _optimistic(total, inverse, width, radius, top):
-    """Return Q at one pair from the sum of its signals and values ahead."""
-    bonus = radius * width  # line 6
-    return min(max(total * inverse + 2.0 * bonus, 0.0), top)  # line 7
-
-
-def _table_evaluate(counts, policy, q, v):
-    visits, seen = counts
+    visits = counts.visits
     J = q.shape[0]
     H, S, A = policy.shape
-    totals = np.empty((J, S * A))
+    block = states_at_once(counts)
+    room = np.empty(J * block * A)
     v[:, H] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
-        totals[:] = visits.sums[:, h]
-        if h < H - 1:
-            add_expected(seen[h], v[:, h + 1], totals)
-        inverse, width, radius, top = visits.inverse[h], visits.width[h], visits.radii[h], float(H - h)
-        for j in range(J):
-            values = q[j, h].reshape(S * A)
-            for pair in range(S * A):
-                values[pair] = _optimistic(totals[j, pair], inverse[pair], width[pair], radius, top)
-            for x in range(S):
-                mean = 0.0
-                for a in range(A):
-                    mean += values[x * A + a] * policy[h, x, a]  # line 8
-                v[j, h, x] = mean
+        for x in range(0, S, block):
+            after = min(x + block, S)
+            if visits.touched[h, x:after].any():
+                totals = room[: J * (after - x) * A].reshape(J, (after - x) * A)
+                totals[:] = visits.sums[:, h, x * A : after * A]
+                if h < H - 1:
+                    add_expected(counts, h, x * A, v[:, h + 1], totals)
+                for j in range(J):
+                    _conclude(visits, h, x, totals[j], policy[h, x:after], q[j, h, x:after], v[j, h, x:after])
 
 
-@njit(cache=True, fastmath=_SUMS)
-def add_expected(seen, v, totals):
-    """Add sum_y n(x, a, y) V(y) to totals [J, S*A]; seen [S, S*A], v [J, S]. Four successors at a time."""
+@njit(cache=True, fastmath={"contract", "nsz"})
+def _conclude(visits, h, first, totals, policy, q, v):
+    """Turn sums of signals and values ahead, totals [n*A], into q [n, A] and v [n] of a block of states."""
+    n, A = policy.shape
+    radius, top = visits.radii[h], float(visits.radii.shape[0] - h)
+    inverse = visits.inverse[h, first * A : (first + n) * A]
+    width = visits.width[h, first * A : (first + n) * A]
+    for pair in range(n * A):
+        bonus = radius * width[pair]  # line 6
+        totals[pair] = min(max(totals[pair] * inverse[pair] + 2.0 * bonus, 0.0), top)  # line 7
+    v[:] = 0.0
+    for a in range(A):
+        for x in range(n):
+            q[x, a] = totals[x * A + a]
+            v[x] += q[x, a] * policy[x, a]  # line 8
+
+
+def states_at_once(counts):
+    """Return how many states are evaluated together: a whole stage of a table, or a few where lists allow gaps."""
+    return _table_states_at_once(counts) if isinstance(counts, CountTable) else _lists_states_at_once(counts)
+
+
+def _table_states_at_once(counts):
+    return counts.seen.shape[1]
+
+
+def _lists_states_at_once(counts):
+    return min(64, counts.visits.touched.shape[1])
+
+
+@overload(states_at_once)
+def _overload_states_at_once(counts):
+    return _by_form(counts, _table_states_at_once, _lists_states_at_once)
+
+
+def add_expected(counts, h, first, v, totals):
+    """Add sum_y n(x, a, y) V(y) to totals [J, pairs] for the pairs from `first` on at stage h; v [J, S]."""
+    (_table_add_expected if isinstance(counts, CountTable) else _lists_add_expected)(counts, h, first, v, totals)
+
+
+def _table_add_expected(counts, h, first, v, totals):
+    seen = counts.seen[h]
     S, pairs = seen.shape
-    whole = S - S % 4
+    whole = S - S % 4  # four successors at a time, so that the totals are read and written a quarter as often
     for y in range(0, whole, 4):
         for j in range(totals.shape[0]):
             v0, v1, v2, v3 = v[j, y], v[j, y + 1], v[j, y + 2], v[j, y + 3]
@@ -110,37 +136,20 @@ def add_expected(seen, v, totals):
                 totals[j, pair] += seen[y, pair] * v[j, y]
 
 
-def _lists_evaluate(counts, policy, q, v):
-    visits = counts.visits
-    J = q.shape[0]
-    H, S, A = policy.shape
-    v[:, H] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
-        inverse, width, radius, top = visits.inverse[h], visits.width[h], visits.radii[h], float(H - h)
-        for x in range(S):
-            if visits.touched[h, x]:
-                for j in range(J):
-                    mean = 0.0
-                    for a in range(A):
-                        pair = x * A + a
-                        first = counts.starts[h * S * A + pair]
-                        total = visits.sums[j, h, pair]
-                        for entry in range(first, first + counts.used[h * S * A + pair]):
-                            total += counts.seen[entry] * v[j, h + 1, counts.successors[entry]]
-                        q[j, h, x, a] = _optimistic(total, inverse[pair], width[pair], radius, top)
-                        mean += q[j, h, x, a] * policy[h, x, a]  # line 8
-                    v[j, h, x] = mean
+def _lists_add_expected(counts, h, first, v, totals):
+    J, pairs = totals.shape
+    row = h * counts.visits.number.shape[1] + first
+    for pair in range(pairs):
+        begin = counts.starts[row + pair]
+        for entry in range(begin, begin + counts.used[row + pair]):
+            y, n = counts.successors[entry], counts.seen[entry]
+            for j in range(J):
+                totals[j, pair] += n * v[j, y]
 
 
-@overload(evaluate, jit_options={"fastmath": {"contract", "nsz"}})
-def _overload_evaluate(counts, policy, q, v):
-    return _by_form(counts, _table_evaluate, _lists_evaluate)
-
-
-@njit(cache=True)
-def evaluate_counts(counts, policy, q, v):
-    """Compiled `evaluate`, for callers outside the kernels."""
-    evaluate(counts, policy, q, v)
+@overload(add_expected, jit_options={"fastmath": _SUMS})
+def _overload_add_expected(counts, h, first, v, totals):
+    return _by_form(counts, _table_add_expected, _lists_add_expected)
 
 
 @njit(cache=True)
@@ -214,7 +223,7 @@ def _overload_observe(counts, states, actions, observed):
 
 
 @njit(cache=True)
-def observe_counts(counts, states, actions, observed):
+def observe_episode(counts, states, actions, observed):
     """Compiled `observe`, for callers outside the kernels."""
     observe(counts, states, actions, observed)
 

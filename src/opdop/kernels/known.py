@@ -105,29 +105,35 @@ def _overload_empty_values(transitions, J, S):
 
 
 def push(transitions, first_row, masses, out):
-    """Add sum_n masses[n] P(. | first_row + n) to out [S]."""
+    """Add sum_n masses[b, n] P(. | first_row + n) to out[b] [S], for several sets b of masses in one reading of P.
+
+    What is added to one set, and in which order, does not depend on the others.
+    """
     (_dense_push if isinstance(transitions, Dense) else _sparse_push)(transitions, first_row, masses, out)
 
 
 def _dense_push(transitions, first_row, masses, out):
-    rows, count = transitions.rows, masses.shape[0]
+    rows, count = transitions.rows, masses.shape[1]
     whole = count - count % 4  # four rows at a time, so that `out` is read and written a quarter as often
     for n in range(0, whole, 4):
-        m0, m1, m2, m3 = masses[n], masses[n + 1], masses[n + 2], masses[n + 3]
         row = first_row + n
-        for y in range(out.shape[0]):
-            out[y] += m0 * rows[row, y] + m1 * rows[row + 1, y] + m2 * rows[row + 2, y] + m3 * rows[row + 3, y]
+        for b in range(masses.shape[0]):
+            m0, m1, m2, m3 = masses[b, n], masses[b, n + 1], masses[b, n + 2], masses[b, n + 3]
+            for y in range(out.shape[1]):
+                out[b, y] += m0 * rows[row, y] + m1 * rows[row + 1, y] + m2 * rows[row + 2, y] + m3 * rows[row + 3, y]
     for n in range(whole, count):
-        for y in range(out.shape[0]):
-            out[y] += masses[n] * rows[first_row + n, y]
+        for b in range(masses.shape[0]):
+            for y in range(out.shape[1]):
+                out[b, y] += masses[b, n] * rows[first_row + n, y]
 
 
 def _sparse_push(transitions, first_row, masses, out):
-    for n in range(masses.shape[0]):
-        mass = masses[n]
-        if mass > 0.0:
-            for entry in range(transitions.starts[first_row + n], transitions.starts[first_row + n + 1]):
-                out[transitions.successors[entry]] += mass * transitions.probabilities[entry]
+    for b in range(masses.shape[0]):
+        for n in range(masses.shape[1]):
+            mass = masses[b, n]
+            if mass > 0.0:
+                for entry in range(transitions.starts[first_row + n], transitions.starts[first_row + n + 1]):
+                    out[b, transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
 @overload(push, jit_options={"fastmath": _SUMS})
@@ -239,13 +245,13 @@ def visit(transitions, policy, initial):
     H, S, A = policy.shape
     rows = count_rows(transitions)
     d = np.zeros((H, S))
-    masses = np.empty(S * A)
+    masses = np.empty((1, S * A))
     d[0] = initial
     for h in range(H - 1):
         for x in range(S):
             for a in range(A):
-                masses[x * A + a] = d[h, x] * policy[h, x, a]
-        push(transitions, (h * S * A) % rows, masses, d[h + 1])
+                masses[0, x * A + a] = d[h, x] * policy[h, x, a]
+        push(transitions, (h * S * A) % rows, masses, d[h + 1 : h + 2])
     return d
 
 
@@ -260,7 +266,8 @@ def visit_by_actions(transitions, actions, num_actions, initial):
         first_row = (h * S * num_actions) % rows
         for x in range(S):
             if d[h, x] > 0.0:
-                push(transitions, first_row + x * num_actions + actions[h, x], d[h, x : x + 1], d[h + 1])
+                row = first_row + x * num_actions + actions[h, x]
+                push(transitions, row, d[h : h + 1, x : x + 1], d[h + 1 : h + 2])
     return d
 
 

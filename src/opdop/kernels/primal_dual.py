@@ -10,6 +10,7 @@ from numba import njit
 # An action of smaller probability keeps this much, so that without mixing it can still come back.
 PROBABILITY_FLOOR = 1e-300
 
+_BLOCK = 64  # states improved together
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts, so that k * ln 2 is exact enough
 _LN2_LOW = 1.90821492927058770002e-10
@@ -34,39 +35,58 @@ def exponentiate(x):
 
 @njit(cache=True, fastmath={"contract"})
 def improve(policy, q, dual, step_size, mixing, touched):
-    """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then one mirror step along Q_r + sum_i Y_i Q_{g_i}.
+    """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then step along Q_r + sum_i Y_i Q_{g_i}.
 
     policy [H, S, A], q [1+I, H, S, A], dual [I]. Where touched [H, S] is False all actions look alike, and the policy
-    stays as it is.
+    stays uniform; blocks of states with no touched one are passed over.
     """
     H, S, A = policy.shape
-    weights = np.empty(S * A)
+    scores = np.empty((A, _BLOCK))
+    best, total = np.empty(_BLOCK), np.empty(_BLOCK)
     for h in range(H):
-        end = 0
-        for x in range(S):
-            if touched[h, x]:
-                best = -np.inf
-                for a in range(A):
-                    score = q[0, h, x, a]
-                    for i in range(dual.shape[0]):
-                        score += dual[i] * q[1 + i, h, x, a]
-                    weights[end + a] = score
-                    best = max(best, score)
-                for a in range(A):
-                    weights[end + a] = step_size * (weights[end + a] - best)
-                end += A
-        exponentiate(weights[:end])
-        end = 0
-        for x in range(S):
-            if touched[h, x]:
-                total = 0.0
-                for a in range(A):
-                    mixed = (1.0 - mixing) * policy[h, x, a] + mixing / A  # line 5
-                    policy[h, x, a] = mixed * weights[end + a]  # line 6
-                    total += policy[h, x, a]
-                for a in range(A):
-                    policy[h, x, a] = max(policy[h, x, a] / total, PROBABILITY_FLOOR)
-                end += A
+        for first in range(0, S, _BLOCK):
+            last = min(first + _BLOCK, S)
+            if touched[h, first:last].any():
+                score(q[:, h, first:last], dual, scores, best)
+                mirror_step(policy[h, first:last], scores, best, total, step_size, mixing)
+
+
+@njit(cache=True, fastmath={"contract"})
+def score(q, dual, scores, best):
+    """Write Q_r + sum_i Y_i Q_{g_i} of a block of states, by action, and the best over the actions.
+
+    q [1+I, n, A], scores [A, n], best [n]. Loops run over the states, which is what vectorises them.
+    """
+    J, n, A = q.shape
+    for a in range(A):
+        for x in range(n):
+            scores[a, x] = q[0, x, a]
+        for i in range(J - 1):
+            for x in range(n):
+                scores[a, x] += dual[i] * q[1 + i, x, a]
+        for x in range(n):
+            best[x] = scores[a, x] if a == 0 else max(best[x], scores[a, x])
+
+
+@njit(cache=True, fastmath={"contract"})
+def mirror_step(policy, scores, best, total, step_size, mixing):
+    """Improve a block of states in place: policy [n, A]; scores [A, n] and best [n] are used up."""
+    n, A = policy.shape
+    kept, added = 1.0 - mixing, mixing / A
+    total[:] = 0.0
+    for a in range(A):
+        weights = scores[a, :n]
+        for x in range(n):
+            weights[x] = step_size * (weights[x] - best[x])
+        exponentiate(weights)
+        for x in range(n):
+            weights[x] *= kept * policy[x, a] + added  # lines 5 and 6
+            total[x] += weights[x]
+    for x in range(n):
+        total[x] = 1.0 / total[x]
+    for a in range(A):
+        for x in range(n):
+            policy[x, a] = max(scores[a, x] * total[x], PROBABILITY_FLOOR)
 
 
 @njit(cache=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,24 @@ Floats = NDArray[np.float64]
 
 # A row of probabilities may miss 1 by this much (float32 sources do); it is then divided by its sum.
 ROW_SUM_TOLERANCE = 1e-6
+_LARGEST_SIZE = 2**31 - 1
 
 
 def place(name: str, index: tuple[int, ...]) -> str:
     """Return "name[1, 2]", or the bare name for a number."""
     return f"{name}[{', '.join(str(int(i)) for i in index)}]" if index else name
+
+
+def number(value: float) -> str:
+    """Return a number in as few digits as tell it from its neighbours: a value of 1 + 1e-12 must not read as 1."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def whole_number(value: int | np.integer[Any]) -> str:
+    """Return a whole number, or its length where Python refuses to print it."""
+    whole = int(value)
+    return f"{whole}" if abs(whole) < 10**30 else f"a number of {whole.bit_length()} bits"
 
 
 def first_index(bad: NDArray[np.bool_]) -> tuple[int, ...]:
@@ -30,14 +44,14 @@ def as_floats(name: str, value: Any, expected: str) -> Floats:
     """Return a fresh float64 array of finite numbers, or raise InvalidModelError naming what is wrong where."""
     if sparse.issparse(value):
         raise InvalidModelError(f"{name} is a scipy.sparse matrix; expected a plain array, {expected}.")
-    if np.ma.is_masked(value):
+    if np.ma.is_masked(value) or (isinstance(value, (list, tuple)) and any(map(np.ma.is_masked, value))):
         raise InvalidModelError(f"{name} has masked entries; expected numbers everywhere, {expected}.")
     try:
         array = np.asarray(value)
     except Exception as error:  # whatever a foreign object raises while being read
         raise InvalidModelError(f"{name} cannot be read as an array ({error}); expected {expected}.") from error
     if array.dtype.kind not in "biuf":
-        found = f"entries of type {array.dtype}" if array.ndim else f"{value!r} ({type(value).__name__})"
+        found = f"entries of type {array.dtype}" if array.ndim else f"{reprlib.repr(value)} ({type(value).__name__})"
         raise InvalidModelError(f"{name} has {found}; expected real numbers, {expected}.")
     with np.errstate(over="ignore"):
         floats = np.array(array, dtype=np.float64, order="C")
@@ -51,9 +65,10 @@ def as_floats(name: str, value: Any, expected: str) -> Floats:
 def as_size(name: str, value: Any) -> int:
     """Return a whole number of at least 1."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise InvalidModelError(f"{name} is {value!r} ({type(value).__name__}); expected a whole number, at least 1.")
-    if value < 1:
-        raise InvalidModelError(f"{name} is {value}; expected at least 1.")
+        found = f"{reprlib.repr(value)} ({type(value).__name__})"
+        raise InvalidModelError(f"{name} is {found}; expected a whole number, at least 1.")
+    if not 1 <= value <= _LARGEST_SIZE:
+        raise InvalidModelError(f"{name} is {whole_number(value)}; expected at least 1 and at most {_LARGEST_SIZE}.")
     return int(value)
 
 
@@ -66,7 +81,8 @@ def check_unit_interval(name: str, values: Floats) -> None:
     low, high = float(values.min()), float(values.max())
     spread = high - min(low, 0.0)
     raise InvalidModelError(
-        f"{place(name, index)} is {values[index]:g}; signals must lie in [0, 1], and {name} spans [{low:g}, {high:g}]. "
+        f"{place(name, index)} is {number(values[index])}; signals must lie in [0, 1], and {name} spans "
+        f"[{number(low)}, {number(high)}]. "
         f"Rescale: (value - {min(low, 0.0):g}) / {spread:g} for a reward; 1 - cost / max_cost with threshold "
         f"H - budget / max_cost for a cost that must stay below a budget."
     )
@@ -84,7 +100,8 @@ def check_distributions(name: str, rows: Floats, axes: tuple[int, ...] | None = 
         raise InvalidModelError(
             f"{place(name, index)} is {rows.reshape(shape)[index]:g}; expected a probability, at least 0."
         )
-    sums = np.asarray(rows.sum(axis=-1))
+    with np.errstate(over="ignore"):  # an infinite sum is not 1 either
+        sums = np.asarray(rows.sum(axis=-1))
     normalise(name, sums, shape[:-1], rows)
 
 

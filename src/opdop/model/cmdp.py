@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from opdop.model.checks import (
     as_size,
     check_distributions,
     check_unit_interval,
+    number,
     place,
     row_sum_message,
+    whole_number,
 )
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
@@ -80,7 +82,7 @@ class TabularCMDP:
         H = stages or horizon or 1
         bounds = _read_thresholds(thresholds, H)
         signals = _read_signals(rewards, utilities, len(bounds), H, S, A)
-        display = display or Display.plain(len(bounds))
+        display = _read_display(display, len(bounds))
         fields = {
             "horizon": H,
             "num_states": S,
@@ -91,9 +93,12 @@ class TabularCMDP:
             "initial": _read_initial(initial, S),
             "display": display,
         }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-        for array in (*rows, signals, bounds, self.initial):
+        self.__setstate__(fields)
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        """Take all fields and freeze their arrays; also what copies and pickles go through, which forget the latter."""
+        self.__dict__.update(fields)
+        for array in (*self.transitions, self.signals, self.thresholds, self.initial):
             array.setflags(write=False)
 
     @property
@@ -219,6 +224,7 @@ def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
         shape = found
         if matrix.dtype.kind not in "biuf":
             raise InvalidModelError(f"{label} has entries of type {matrix.dtype}; expected real numbers.")
+        _check_indices(label, matrix)
         csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
         csr.sum_duplicates()
         _check_sparse_rows(label, csr, found[0] // found[1])
@@ -231,6 +237,27 @@ def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
     return rows, shape[1], shape[0] // shape[1]
 
 
+def _check_indices(label: str, matrix: Any) -> None:
+    """Raise if an index points outside the matrix: scipy trusts them, and compiled code would read there."""
+    if matrix.format == "coo":
+        sound = all(_within(index, size) for index, size in zip(matrix.coords, matrix.shape, strict=True))
+    elif matrix.format in {"csr", "csc"}:
+        starts, indices = matrix.indptr, matrix.indices
+        lines, width = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        sound = len(starts) == lines + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+        sound = sound and starts[-1] <= min(len(indices), len(matrix.data)) and _within(indices, width)
+    else:
+        return
+    if not sound:
+        raise InvalidModelError(
+            f"{label} is a broken sparse matrix: its indices leave it; expected them within {list(matrix.shape)}."
+        )
+
+
+def _within(indices: Any, size: int) -> bool:
+    return len(indices) == 0 or bool(0 <= indices.min() <= indices.max() < size)
+
+
 def _check_sparse_rows(label: str, csr: Any, A: int) -> None:
     """Raise unless every row is a distribution; divide rows that miss 1 only by rounding."""
     row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
@@ -239,7 +266,7 @@ def _check_sparse_rows(label: str, csr: Any, A: int) -> None:
         entry = int(np.argmax(bad))
         row, y = int(row_of[entry]), int(csr.indices[entry])
         where = f"{place(label, (row, y))} (state {row // A}, action {row % A}, next state {y})"
-        raise InvalidModelError(f"{where} is {csr.data[entry]:g}; expected a finite probability, at least 0.")
+        raise InvalidModelError(f"{where} is {number(csr.data[entry])}; expected a finite probability, at least 0.")
     sums = np.bincount(row_of, weights=csr.data, minlength=csr.shape[0])
     off = np.abs(sums - 1.0)
     if (off > ROW_SUM_TOLERANCE).any():
@@ -258,7 +285,7 @@ def _read_thresholds(value: Any, H: int) -> Floats:
     if bad.any():
         i = int(np.argmax(bad))
         raise InvalidModelError(
-            f"thresholds[{i}] is {bounds[i]:g}; expected a value in (0, H] = (0, {H}]: a utility totals 0 to H."
+            f"thresholds[{i}] is {number(bounds[i])}; expected a value in (0, H] = (0, {H}]: a utility totals 0 to H."
         )
     return bounds
 
@@ -293,12 +320,28 @@ def _read_initial(value: Any, S: int) -> Floats:
     expected = f"a state in 0..{S - 1} or a distribution [S] = [{S}]"
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if not 0 <= value < S:
-            raise InvalidModelError(f"initial is state {value}; expected {expected}.")
+            raise InvalidModelError(f"initial is state {whole_number(value)}; expected {expected}.")
         point = np.zeros(S)
         point[value] = 1.0
         return point
     initial = as_floats("initial", value, expected)
+    if initial.ndim == 0:
+        raise InvalidModelError(f"initial is {value!r} ({type(value).__name__}); expected {expected}.")
     if initial.shape != (S,):
         raise InvalidModelError(f"initial has shape {list(initial.shape)}; expected {expected}.")
     check_distributions("initial", initial)
     return initial
+
+
+def _read_display(display: Any, I: int) -> Display:
+    if display is None:
+        return Display.plain(I)
+    if not isinstance(display, Display):
+        raise InvalidModelError(f"display is {display!r} ({type(display).__name__}); expected an opdop.Display.")
+    if not display.quantities:
+        return replace(display, quantities=Display.plain(I).quantities)
+    if len(display.quantities) != 1 + I:
+        raise InvalidModelError(
+            f"display has {len(display.quantities)} quantities; expected {1 + I}: the reward and each constraint."
+        )
+    return display

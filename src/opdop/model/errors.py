@@ -28,6 +28,10 @@ class InfeasibleError(OpdopError, ValueError):
         self.best_utilities = best_utilities
         self.slater_gap = slater_gap
 
+    def __reduce__(self) -> tuple[type[InfeasibleError], tuple[str, np.ndarray, float]]:
+        """Pickle all three arguments, so that the error survives the way back from a worker process."""
+        return type(self), (str(self), self.best_utilities, self.slater_gap)
+
 
 def suggestion(wrong: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the known name nearest to a wrong one, or nothing."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from opdop.model.checks import Floats, as_floats, as_size, check_distributions
+from opdop.model.checks import Floats, as_floats, as_size, check_distributions, first_index, number, place
 from opdop.model.errors import InvalidModelError
 
 
@@ -36,8 +36,20 @@ class TabularPolicy:
         if values.ndim != 3 or 0 in values.shape:
             raise InvalidModelError(f"policy has shape {list(values.shape)}; expected [H,S,A], none of them 0.")
         check_distributions("policy", values)
-        values.setflags(write=False)
-        object.__setattr__(self, "table", values)
+        self.__setstate__({"table": values})
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        """Take the table and freeze it; also what copies and pickles go through, which forget the latter."""
+        self.__dict__.update(fields)
+        self.table.setflags(write=False)
+
+    @classmethod
+    def trusted(cls, table: Floats) -> TabularPolicy:
+        """Return a policy of a table that is known to be one, bit for bit and without a copy."""
+        policy = object.__new__(cls)
+        table.setflags(write=False)
+        object.__setattr__(policy, "table", table)
+        return policy
 
     @classmethod
     def uniform(cls, horizon: int, states: int, actions: int) -> TabularPolicy:
@@ -48,12 +60,16 @@ class TabularPolicy:
     @classmethod
     def deterministic(cls, actions: Any, num_actions: int) -> TabularPolicy:
         """Return the policy that takes actions[h, x] for certain; actions [H, S]."""
-        chosen = np.asarray(actions)
-        if chosen.ndim != 2 or chosen.dtype.kind not in "iu":
-            raise InvalidModelError(f"actions have shape {list(chosen.shape)}; expected whole numbers [H,S].")
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < num_actions:
-            raise InvalidModelError(f"actions span {chosen.min()}..{chosen.max()}; expected 0..{num_actions - 1}.")
-        table = np.zeros((*chosen.shape, num_actions))
+        A = as_size("num_actions", num_actions)
+        chosen = as_floats("actions", actions, "whole numbers [H,S]")
+        if chosen.ndim != 2 or 0 in chosen.shape:
+            raise InvalidModelError(f"actions have shape {list(chosen.shape)}; expected [H,S], none of them 0.")
+        bad = (chosen < 0) | (chosen >= A) | (chosen != np.floor(chosen))
+        if bad.any():
+            index = first_index(bad)
+            found = f"{place('actions', index)} is {number(chosen[index])}"
+            raise InvalidModelError(f"{found}; expected a whole number in 0..{A - 1}.")
+        table = np.zeros((*chosen.shape, A))
         np.put_along_axis(table, chosen[..., None].astype(np.int64), 1.0, axis=2)
         return cls(table)
 
@@ -79,7 +95,12 @@ class PolicyMixture:
     weights: Floats  # [parts]
 
     def __init__(self, parts: Sequence[Any], weights: Any = None) -> None:
-        policies = tuple(as_policy(part) for part in parts)
+        try:
+            given = tuple(parts)
+        except TypeError as error:
+            found = type(parts).__name__
+            raise InvalidModelError(f"the mixture's parts are {found}; expected a sequence of policies.") from error
+        policies = tuple(as_policy(part) for part in given)
         if not policies:
             raise InvalidModelError("a mixture needs at least one policy.")
         shapes = {policy.table.shape for policy in policies}
@@ -91,9 +112,12 @@ class PolicyMixture:
         if values.shape != (len(policies),):
             raise InvalidModelError(f"weights have shape {list(values.shape)}; expected [{len(policies)}].")
         check_distributions("weights", values)
-        values.setflags(write=False)
-        object.__setattr__(self, "parts", policies)
-        object.__setattr__(self, "weights", values)
+        self.__setstate__({"parts": policies, "weights": values})
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        """Take all fields and freeze the weights; also what copies and pickles go through, which forget the latter."""
+        self.__dict__.update(fields)
+        self.weights.setflags(write=False)
 
     def __repr__(self) -> str:
         return f"PolicyMixture({len(self.parts)} policies)"

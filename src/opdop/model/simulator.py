@@ -65,7 +65,7 @@ class ModelSimulator:
         """Return any policy as a table [H, S, A]."""
         H, S, A = self.cmdp.horizon, self.cmdp.num_states, self.cmdp.num_actions
         if not isinstance(policy, TabularPolicy) and isinstance(policy, Policy):
-            policy = np.array([[policy.probabilities(h, x) for x in range(S)] for h in range(H)])
+            policy = [[policy.probabilities(h, x) for x in range(S)] for h in range(H)]
         table = as_policy(policy).table
         if table.shape != (H, S, A):
             raise InvalidModelError(f"policy has shape {list(table.shape)}; expected [H,S,A] = [{H},{S},{A}].")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from opdop.model import TabularCMDP
+from opdop.model import InvalidParameterError, TabularCMDP
 from opdop.planning.optimum import ROUNDING, Optimum, Oracle, assemble, settle_slater_gap
 
 
 def dual_walk(cmdp: TabularCMDP) -> Optimum:
     """Return the exact optimum of a model with one constraint."""
     if cmdp.num_constraints != 1:
-        raise ValueError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}")
+        raise InvalidParameterError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}.")
     oracle = Oracle(cmdp)
     greedy = oracle.best([1.0, 0.0], second=[0.0, 1.0])  # Y = 0
     safest = oracle.best([0.0, 1.0], second=[1.0, 0.0])  # Y = infinity

@@ -38,11 +38,11 @@ class Promise:
         return self.quantity.promise(self.threshold)
 
     @property
-    def price(self) -> float:
-        """The multiplier in own units: the reward that a promise stricter by one unit costs.
+    def own_multiplier(self) -> float:
+        """The multiplier in own units: the reward that making the promise stricter costs per unit.
 
         >>> fast = Quantity("fast services", "services", scale=-2.0, offset=20.0)
-        >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).price
+        >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
         0.75
         """
         return self.multiplier * self.reward_scale / abs(self.quantity.scale)
@@ -126,7 +126,7 @@ class Answer:
                     "optimum": _both(promise.quantity, promise.attained),
                     "unconstrained": _both(promise.quantity, promise.unconstrained),
                     "safest": _both(promise.quantity, promise.safest),
-                    "multiplier": {"model": promise.multiplier, "own": promise.price},
+                    "multiplier": {"model": promise.multiplier, "own": promise.own_multiplier},
                     "slater_gap": {"model": promise.slater_gap, "own": promise.own_slater_gap},
                     "binds": promise.binds,
                 }
@@ -168,15 +168,12 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def short_number(value: float) -> str:
-    """Return a number with four digits that count, and plain notation where it is readable.
+    """Return a number with four digits that count, in plain notation where it is readable.
 
-    >>> short_number(0.0068695), short_number(696.132), short_number(12345.6)
-    ('0.00687', '696.1', '12346')
+    >>> short_number(0.0068712), short_number(5.0), short_number(696.132), short_number(12345.6)
+    ('0.006871', '5', '696.1', '12,346')
     """
-    if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.4g}"
-    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    return f"{value:.5f}" if abs(value) < 0.01 else f"{value:.{max(4 - whole, 0)}f}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def duration(seconds: float) -> str:

@@ -53,7 +53,7 @@ def trace(cmdp: TabularCMDP, *, tolerance: float = 1e-4, passes: int = 400) -> P
     return Plane(np.array(best_side[:-1] + rest), np.array(best_side[::-1]), complete, oracle.passes)
 
 
-def slices(cmdp: TabularCMDP, optimum: Optimum, constraint: int, *, points: int = 25) -> Floats:
+def slices(cmdp: TabularCMDP, optimum: Optimum, constraint: int, *, points: int = 16) -> Floats:
     """Return the best reward for many values of one threshold, all others kept: [points, 2] of (threshold, reward).
 
     It goes from what the other promises alone lead to, to the most that is possible beside them.
@@ -61,7 +61,8 @@ def slices(cmdp: TabularCMDP, optimum: Optimum, constraint: int, *, points: int 
     others = np.where(np.arange(cmdp.num_constraints) == constraint, _NO_THRESHOLD, cmdp.thresholds)
     without = solve(_altered(cmdp, others))
     most = solve(_altered(cmdp, others, reward=cmdp.utilities[constraint])).value
-    levels = np.linspace(without.utility_values[constraint], most, points)
+    start = without.utility_values[constraint]
+    levels = start + (most - start) * np.linspace(0.0, 1.0 - 1e-6, points)  # the end itself has no slack but rounding
     levels = np.unique(np.append(levels, cmdp.thresholds[constraint]))
     curve = []
     for level in levels:

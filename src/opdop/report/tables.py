@@ -12,43 +12,45 @@ from rich.table import Table
 from rich.text import Text
 
 from opdop.envs import Environment
-from opdop.model import TabularCMDP
+from opdop.model import Quantity, TabularCMDP
 from opdop.report.answer import Answer, Promise, better, duration, number, short_number
 from opdop.report.maps import VisitMap
 
-# Narrower terminals get letters for sizes, and the summaries below the table.
-WIDE = 150
+# From WIDE on, sizes have words and summaries a column; below NARROW, sizes are left out.
+WIDE, NARROW = 150, 80
 
+_LETTERS = "S states, A actions, H stages, I promises (constraints). "
 _LEGEND = (
-    "S states, A actions, H stages, I promises (constraints). V* is the best value that keeps every promise. "
-    "Price: what a promise stricter by one unit costs in units of V*, the multiplier. Slater gap: how much of the "
-    "promise some policy has to spare. All in the problem's own units."
+    "V*: the best value that keeps every promise. Y*: the multiplier, what making a promise stricter costs per unit, "
+    "in units of V*. Slater gap: how much of the promise some policy has to spare. All in the problem's own units."
 )
 
 
 def overview(answers: Sequence[Answer], *, width: int) -> RenderableType:
     """Return the table of problems with their optima, one line for each promise."""
-    wide = width >= WIDE
+    wide, sized = width >= WIDE, width >= NARROW
     table = _table()
     table.add_column("problem", no_wrap=True, style="bold")
-    for letter, word in zip("SAHI", ("states", "actions", "stages", "promises"), strict=True):
-        table.add_column(word if wide else letter, justify="right", no_wrap=True)
+    if sized:
+        for letter, word in zip("SAHI", ("states", "actions", "stages", "promises"), strict=True):
+            table.add_column(word if wide else letter, justify="right", no_wrap=True)
     table.add_column("V*", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)  # its unit
-    table.add_column("price", justify="right", no_wrap=True)
-    table.add_column("Slater gap", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")  # its unit
+    table.add_column("Y*", justify="right", no_wrap=True)
+    table.add_column("Slater gap" if wide else "Slater\ngap", justify="right", no_wrap=True)
     table.add_column("binds", no_wrap=True)
     if wide:
         table.add_column("summary", ratio=1)
     for answer in answers:
-        cells = overview_cells(answer)
-        table.add_row(*cells, *([answer.cmdp.display.summary] if wide else []))
+        name, *cells = overview_cells(answer)
+        table.add_row(name, *cells[0 if sized else 4 :], *([answer.cmdp.display.summary] if wide else []))
     if wide:
-        return Group(table, Text(_LEGEND, style="dim"))
+        return Group(table, Text(""), Text(_LEGEND, style="dim"))
     summaries = _grid()
     for answer in answers:
         summaries.add_row(answer.cmdp.display.name, answer.cmdp.display.summary)
-    return Group(table, summaries, Text(""), Text(_LEGEND, style="dim"))
+    legend = (_LETTERS if sized else "") + _LEGEND
+    return Group(table, Text(""), summaries, Text(""), Text(legend, style="dim"))
 
 
 def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
@@ -62,7 +64,7 @@ def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
         f"{cmdp.num_constraints}",
         number(answer.reward.shown(answer.optimum.value)),
         answer.reward.unit,
-        line.join(short_number(promise.price) for promise in promises),
+        line.join(short_number(promise.own_multiplier) for promise in promises),
         line.join(short_number(promise.own_slater_gap) for promise in promises),
         line.join("yes" if promise.binds else "no" for promise in promises),
     ]
@@ -71,7 +73,7 @@ def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
 def markdown_overview(answers: Iterable[Answer]) -> str:
     """Return the overview as a Markdown table."""
     lines = [
-        "| problem | states | actions | stages | V* | price | Slater gap | binds |",
+        "| problem | states | actions | stages | V* | Y* | Slater gap | binds |",
         "|---|--:|--:|--:|--:|--:|--:|---|",
     ]
     for answer in answers:
@@ -102,23 +104,24 @@ def problem_page(entry: Environment, answer: Answer) -> RenderableType:
 
 def answer_page(answer: Answer, *, width: int) -> RenderableType:
     """Return the optimum of a problem: its values, its promises, what they cost, and where its policy goes."""
-    cmdp = answer.cmdp
-    parts: list[RenderableType] = [_heading(cmdp), Text(sizes(cmdp) + "; " + settings(cmdp)), Text("")]
-    parts += [_values(answer), _promises(answer), Text("")]
+    cmdp, optimum = answer.cmdp, answer.optimum
+    parts: list[RenderableType] = [_heading(cmdp), Text(""), _values(answer), Text(""), _promises(answer), Text("")]
     if cmdp.display.geometry is not None:
-        visits = VisitMap.of(cmdp, answer.optimum.policy)
+        visits = VisitMap.of(cmdp, optimum.policy)
         drawn = visits.text(width - 2)
         if drawn is None:
             parts += [Text("The map is wider than this terminal: --figure FILE.svg draws it."), Text("")]
         else:
             words = "Where the optimal policy goes; numbers: expected stages in each cell."
             parts += [Text(words), Padding(drawn, (0, 0, 0, 2)), Text(visits.legend, style="dim"), Text("")]
-    optimum = answer.optimum
-    proof = _grid()
-    proof.add_row("solved by", f"{optimum.method}, {optimum.passes} backward passes, {duration(answer.seconds)}")
+    facts = _grid()
+    facts.add_row("solved by", f"{optimum.method}, {optimum.passes} backward passes, {duration(answer.seconds)}")
     duals = ", ".join(f"{dual:.6g}" for dual in optimum.dual)
-    proof.add_row("in the model", f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g}")
-    return Group(*parts, proof)
+    words = f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g} (signals in [0, 1])"
+    facts.add_row("model units", words)
+    facts.add_row("size", sizes(cmdp))
+    facts.add_row("parameters", settings(cmdp) or "none")
+    return Group(*parts, facts)
 
 
 def sizes(cmdp: TabularCMDP) -> str:
@@ -140,8 +143,8 @@ def settings(cmdp: TabularCMDP) -> str:
 def setting_text(value: object) -> str:
     """Return a parameter's value as --set takes it.
 
-    >>> setting_text((0.3, 0.7)), setting_text(None), setting_text(1000000.0), setting_text(True)
-    ('0.3,0.7', 'none', '1e+06', 'true')
+    >>> setting_text((0.3, 0.7)), setting_text(None), setting_text(66.5), setting_text(True)
+    ('0.3,0.7', 'none', '66.5', 'true')
     """
     if isinstance(value, tuple):
         return ",".join(setting_text(entry) for entry in value)
@@ -174,16 +177,22 @@ def _values(answer: Answer) -> Table:
     """Return the totals of three policies side by side."""
     optimum, reward = answer.optimum, answer.reward
     table = _table()
-    table.add_column("in one episode, on average", ratio=None)
-    table.add_column("unit")
+    table.add_column("per episode, on average")
+    table.add_column("wanted", no_wrap=True)
     for words in ("optimum", "no promise", "safest"):
         table.add_column(words, justify="right", no_wrap=True)
+    table.add_column("unit")
+
+    def add(quantity: Quantity, wanted: str, totals: Sequence[float], style: str = "") -> None:
+        shown = (number(quantity.shown(total)) for total in totals)
+        table.add_row(quantity.name, wanted, *shown, quantity.unit, style=style)
+
     totals = (optimum.value, optimum.unconstrained.reward, optimum.slater.reward)
-    table.add_row(reward.name, reward.unit, *(number(reward.shown(value)) for value in totals), style="bold")
+    add(reward, "least" if better(reward) == "less" else "most", totals, style="bold")
     for promise in answer.promises:
-        shown = (promise.attained, promise.unconstrained, promise.safest)
-        quantity = promise.quantity
-        table.add_row(quantity.name, quantity.unit, *(number(quantity.shown(value)) for value in shown))
+        sign = "<=" if better(promise.quantity) == "less" else ">="
+        wanted = f"{sign} {promise.quantity.shown(promise.threshold):g}"
+        add(promise.quantity, wanted, (promise.attained, promise.unconstrained, promise.safest))
     return table
 
 
@@ -193,8 +202,8 @@ def _promises(answer: Answer) -> Table:
     many = len(answer.promises) > 1
     for promise in answer.promises:
         grid.add_row("promise", Text(promise.sentence, style="bold"))
-        grid.add_row("binds", binding(promise, unit))
-        grid.add_row("Slater gap", slack(promise, many=many))
+        grid.add_row("  binds", binding(promise, unit))
+        grid.add_row("  Slater gap", slack(promise, many=many))
     together = "all promises together cost" if many else "keeping the promise costs"
     grid.add_row("price", f"{together} {number(answer.own_price)} {unit}".rstrip())
     return grid
@@ -203,10 +212,9 @@ def _promises(answer: Answer) -> Table:
 def binding(promise: Promise, unit: str) -> str:
     """Return whether a promise binds, and what it costs at the margin."""
     if not promise.binds:
-        return f"no: it costs nothing, and the optimum has {number(promise.spare)} {promise.quantity.unit}".rstrip() + (
-            " to spare"
-        )
-    return f"yes: a promise stricter by one unit would cost {short_number(promise.price)} {unit}".rstrip()
+        spare = f"{number(promise.spare)} {promise.quantity.unit}".rstrip()
+        return f"no: it costs nothing, and the optimum has {spare} to spare"
+    return f"yes: making it stricter costs {short_number(promise.own_multiplier)} {unit}".rstrip() + " per unit"
 
 
 def slack(promise: Promise, *, many: bool) -> str:
@@ -226,7 +234,7 @@ def _heading(cmdp: TabularCMDP) -> Text:
 
 
 def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
 
 
 def _grid() -> Table:

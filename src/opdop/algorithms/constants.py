@@ -1,0 +1,209 @@
+"""Every constant of the algorithms, by named preset: `paper`, `certified`, `practical`; never a silent one.
+
+Stages are numbered from 0 here, so the value after stage h lies in [0, H-1-h].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from opdop.algorithms.task import Task
+from opdop.model import InvalidParameterError, suggestion
+from opdop.model.checks import Floats
+
+
+class Radius(Protocol):
+    """A confidence rule: the radius beta of each stage, so that bonus = radius / sqrt(n + ridge)."""
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H]."""
+        ...
+
+
+@dataclass(frozen=True)
+class FixedRadius:
+    """The same number at every stage."""
+
+    value: float
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H]."""
+        if not (math.isfinite(self.value) and self.value >= 0.0):
+            raise InvalidParameterError(f"radius is {self.value}; expected a number, at least 0.")
+        return np.full(task.horizon, float(self.value))
+
+
+@dataclass(frozen=True)
+class PaperRadius:
+    """Theorem 2's radius C1 H sqrt(S log(S A T / p)), T = H K; the paper leaves the absolute constant C1 open."""
+
+    C1: float = 1.0
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H]."""
+        H, S, A = task.horizon, task.num_states, task.num_actions
+        T = H * task.episodes
+        beta = self.C1 * H * math.sqrt(S * math.log(S * A * T / task.confidence))
+        return np.full(H, beta)
+
+
+@dataclass(frozen=True)
+class WeissmanRadius:
+    """A radius with explicit constants for which optimism holds with probability 1 - p/2.
+
+    Fix a stage h, a pair (x, a) and a number n of visits. The n successors are independent draws from P(. | x, a), so
+    by Weissman's inequality, with probability 1 - delta,
+
+        || P_n - P ||_1 <= sqrt(2 L / n),   L = log((2^S - 2) / delta).
+
+    Every V that the evaluator can produce lies in [0, R], R = H-1-h, and P_n - P sums to zero, so for ALL such V at
+    once |(P_n - P) V| <= (R/2) sqrt(2 L / n). The estimate is P^ = n/(n+ridge) P_n, hence
+
+        |(P^ - P) V| <= n/(n+ridge) (R/2) sqrt(2 L / n) + ridge/(n+ridge) R
+                     <= (n+ridge)^(-1/2) (R sqrt(L/2) + R sqrt(ridge)).
+
+    A deterministic signal in [0, 1] is off by at most ridge/(n+ridge) <= sqrt(ridge) (n+ridge)^(-1/2). A random one
+    also by Hoeffding's sqrt(M / (2 n)), M = log(2 / delta'). Algorithm 3 adds 2 * radius / sqrt(n+ridge), so
+
+        2 * radius = R (sqrt(L/2) + sqrt(ridge)) + sqrt(ridge) [+ sqrt(M/2) if signals are random].
+
+    Union bound, exactly: over H stages, S A pairs and n = 1..K (n = 0 holds by itself). Deterministic signals:
+    delta = (p/2) / (H S A K). Random signals: delta = (p/4) / (H S A K) and delta' = (p/4) / ((1+I) H S A K).
+    For S = 1 there is nothing to learn about P, and L's term vanishes. `scale` multiplies the whole; only 1 is
+    certified.
+    """
+
+    scale: float = 1.0
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H]."""
+        H, S, A, K = task.horizon, task.num_states, task.num_actions, task.episodes
+        cells = H * S * A * K
+        share = task.confidence / (4.0 if task.noisy else 2.0)
+        subsets = S * math.log(2.0) + math.log1p(-(2.0 ** (1 - S))) if S > 1 else -math.inf  # log(2^S - 2)
+        L = max(subsets + math.log(cells / share), 0.0)
+        span = np.arange(H - 1, -1, -1.0)
+        doubled = span * (math.sqrt(L / 2.0) + math.sqrt(ridge)) + math.sqrt(ridge)
+        if task.noisy:
+            doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
+        return self.scale * doubled / 2.0
+
+
+@dataclass(frozen=True)
+class Constants:
+    """All numbers of one run of Algorithm 1, and the preset that they come from."""
+
+    preset: str
+    step_size: float  # alpha
+    dual_step_size: float  # eta
+    mixing: float  # theta
+    dual_bound: float  # chi
+    radius: Radius  # beta, stage by stage
+    ridge: float  # lambda
+    knobs: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
+
+    def described(self, task: Task) -> dict[str, Any]:
+        """Return everything as plain data, to be printed and stored with every result."""
+        radii = self.radius.radii(task, self.ridge)
+        rule = {"rule": type(self.radius).__name__, **asdict(self.radius)}  # type: ignore[call-overload]
+        return {
+            "preset": self.preset,
+            "step_size": self.step_size,
+            "dual_step_size": self.dual_step_size,
+            "mixing": self.mixing,
+            "dual_bound": self.dual_bound,
+            "ridge": self.ridge,
+            "radius": rule,
+            "first_radius": float(radii[0]),
+            "last_radius": float(radii[-1]),
+            "confidence": task.confidence,
+            "planned_episodes": task.episodes,
+            "slater_gap": task.slater_gap,
+            **dict(self.knobs),
+        }
+
+
+def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
+    """Step sizes of the theorems, with alpha ~ 1/sqrt(K) and chi = 2H/gamma (see the misprints in the docs)."""
+    H, K = task.horizon, task.episodes
+    return {
+        "step_size": math.sqrt(math.log(task.num_actions)) / (H**2 * math.sqrt(K)),
+        "dual_step_size": 1.0 / math.sqrt(K),
+        "mixing": 1.0 / K,
+        "dual_bound": _dual_bound(task, dual_bound),
+        "ridge": 1.0,
+    }
+
+
+def _dual_bound(task: Task, given: float | None) -> float:
+    if given is not None:
+        if not (math.isfinite(given) and given > 0.0):
+            raise InvalidParameterError(f"dual_bound is {given}; expected a positive number.")
+        return float(given)
+    if task.slater_gap is None:
+        raise InvalidParameterError(
+            "the multipliers need an upper bound, and nothing is known of the Slater gap: state a lower bound on the "
+            "slack that some policy has in every constraint (slater_gap=...), or give dual_bound=... directly."
+        )
+    return 2.0 * task.horizon / task.slater_gap
+
+
+def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
+    return Constants("paper", radius=PaperRadius(C1), knobs={"C1": C1}, **_theorem(task, dual_bound))
+
+
+def _certified(task: Task, dual_bound: float | None) -> Constants:
+    return Constants("certified", radius=WeissmanRadius(), **_theorem(task, dual_bound))
+
+
+def _practical(
+    task: Task,
+    dual_bound: float | None,
+    radius_scale: float = 0.03,
+    step_scale: float = 30.0,
+    dual_step_scale: float = 3.0,
+) -> Constants:
+    numbers = _theorem(task, dual_bound)
+    numbers["step_size"] *= step_scale
+    numbers["dual_step_size"] *= dual_step_scale
+    knobs = {"radius_scale": radius_scale, "step_scale": step_scale, "dual_step_scale": dual_step_scale}
+    return Constants("practical", radius=WeissmanRadius(radius_scale), knobs=knobs, **numbers)
+
+
+_PRESETS: dict[str, tuple[Callable[..., Constants], tuple[str, ...]]] = {
+    "paper": (_paper, ("C1",)),
+    "certified": (_certified, ()),
+    "practical": (_practical, ("radius_scale", "step_scale", "dual_step_scale")),
+}
+
+
+def presets() -> dict[str, tuple[str, ...]]:
+    """Return the names of the presets and of each one's knobs."""
+    return {name: knobs for name, (_, knobs) in _PRESETS.items()}
+
+
+def choose(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> Constants:
+    """Return the constants of a preset for a task; knobs are the preset's own named fields.
+
+    >>> task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=10_000, slater_gap=0.5)
+    >>> constants = choose(task, "paper")
+    >>> constants.dual_step_size, constants.mixing, constants.dual_bound
+    (0.01, 0.0001, 16.0)
+    """
+    if preset not in _PRESETS:
+        raise InvalidParameterError(
+            f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}.{suggestion(preset, _PRESETS)}"
+        )
+    build, known = _PRESETS[preset]
+    for name, value in knobs.items():
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has no knobs, which is what makes it certified"
+            raise InvalidParameterError(f"preset {preset!r} has no knob {name!r}; {has}.{suggestion(name, known)}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value > 0):
+            raise InvalidParameterError(f"{name} is {value!r}; expected a positive number.")
+    return build(task, dual_bound, **knobs)

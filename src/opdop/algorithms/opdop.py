@@ -1,0 +1,211 @@
+"""Algorithm 1 (OPDOP): optimistic primal-dual proximal policy optimisation, with any evaluator.
+
+Ding, Wei, Yang, Wang, Jovanovic: "Provably Efficient Safe Exploration via Primal-Dual Policy Optimization". The
+arithmetic is in `opdop.kernels.primal_dual`; its trailing comments name the paper's lines. The same steps over many
+episodes, compiled, are in `opdop.kernels.loops`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.algorithms.constants import Constants, choose
+from opdop.algorithms.counts import Counts
+from opdop.algorithms.task import Estimates, Evaluator, Task, fitting
+from opdop.kernels import loops
+from opdop.kernels.primal_dual import improve, update_dual
+from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
+
+MakesEvaluator = Callable[..., Evaluator]
+
+
+class OPDOP:
+    """Learns from episodes: improve the policy, play, move the multipliers, evaluate optimistically, then look.
+
+    >>> import opdop
+    >>> cmdp = opdop.make("factored")
+    >>> task = opdop.Task.of(cmdp, episodes=200)
+    >>> learner = OPDOP.preset(task, opdop.Counts, "practical")
+    >>> simulator = opdop.ModelSimulator(cmdp, seed=0)
+    >>> for _ in range(200):
+    ...     learner.learn(simulator.play(learner.propose()))
+    >>> learner.episodes
+    200
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        evaluator: Evaluator,
+        *,
+        step_size: float,
+        dual_step_size: float,
+        mixing: float,
+        dual_bound: float,
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
+        numbers = {
+            "step_size": step_size,
+            "dual_step_size": dual_step_size,
+            "mixing": mixing,
+            "dual_bound": dual_bound,
+        }
+        for name, value in numbers.items():
+            if not (math.isfinite(value) and value >= 0.0):
+                raise InvalidParameterError(f"{name} is {value}; expected a number, at least 0.")
+        if mixing > 1.0:
+            raise InvalidParameterError(f"mixing is {mixing}; expected at most 1.")
+        J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
+        self.task, self.evaluator = task, evaluator
+        self.step_size, self.dual_step_size = float(step_size), float(dual_step_size)
+        self.mixing, self.dual_bound = float(mixing), float(dual_bound)
+        self.constants = dict(constants) if constants is not None else {"preset": "none", **numbers}
+        self.episodes = 0
+        self.policy = np.full((H, S, A), 1.0 / A)
+        self.dual = np.zeros(task.num_constraints)
+        self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
+        self._estimates = Estimates(np.zeros((J, H, S, A)), np.zeros((J, H + 1, S)), np.zeros((H, S), dtype=np.bool_))
+        self._proposed: TabularPolicy | None = None
+
+    @classmethod
+    def preset(
+        cls,
+        task: Task,
+        evaluator: Evaluator | MakesEvaluator,
+        name: str,
+        *,
+        dual_bound: float | None = None,
+        **knobs: float,
+    ) -> OPDOP:
+        """Return a learner with the constants of a preset.
+
+        Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
+        """
+        constants = choose(task, name, dual_bound=dual_bound, **knobs)
+        return cls._with(task, evaluator, constants)
+
+    @classmethod
+    def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
+        described = constants.described(task)
+        ready: Evaluator
+        if isinstance(evaluator, type) or not hasattr(evaluator, "evaluate"):
+            ready = evaluator(task, radius=constants.radius, ridge=constants.ridge)
+        else:
+            ready = evaluator
+            described.update(radius="as given to the evaluator", ridge="as given to the evaluator")
+        return cls(
+            task,
+            ready,
+            step_size=constants.step_size,
+            dual_step_size=constants.dual_step_size,
+            mixing=constants.mixing,
+            dual_bound=constants.dual_bound,
+            constants=described,
+        )
+
+    def propose(self) -> TabularPolicy:
+        """Return pi^k; asked again before learning, the same one."""
+        if self._proposed is None:
+            last = self._estimates
+            improve(self.policy, last.q, self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            self._proposed = TabularPolicy.trusted(self.policy.copy())
+        return self._proposed
+
+    def learn(self, episode: Episode) -> None:
+        """Learn from the episode played with the policy proposed last."""
+        if self._proposed is None:
+            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        update_dual(  # line 9
+            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
+        )
+        self._estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
+        self.evaluator.observe(episode, self._estimates)
+        self.utility_estimates[:] = self.estimated_totals()[1:]
+        self._proposed = None
+        self.episodes += 1
+
+    def estimated_totals(self) -> NDArray[np.float64]:
+        """Return <rho, V^k> of all signals, [1+I]."""
+        out = np.empty(1 + self.task.num_constraints)
+        loops.average_start(self._estimates.v, self.task.initial, out)
+        return out
+
+    @property
+    def estimates(self) -> Estimates:
+        """Q^k and V^k of the last evaluation; zero before the first."""
+        return self._estimates
+
+    def diagnostics(self) -> dict[str, float]:
+        """Return what the learner believes."""
+        estimated = self.estimated_totals()
+        numbers = {"episodes": float(self.episodes), "estimated_reward": float(estimated[0])}
+        for i in range(self.task.num_constraints):
+            numbers[f"estimated_utility_{i}"] = float(estimated[1 + i])
+            numbers[f"dual_{i}"] = float(self.dual[i])
+        return numbers
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that later proposals depend on; between episodes only."""
+        own = {
+            "episodes": np.array(self.episodes),
+            "policy": self.policy.copy(),
+            "dual": self.dual.copy(),
+            "utility_estimates": self.utility_estimates.copy(),
+        }
+        return own | {f"evaluator.{name}": value for name, value in self.evaluator.state().items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        policy = fitting(state, "policy", self.policy)
+        if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
+            raise OpdopError("the saved policy is not one.")
+        dual = fitting(state, "dual", self.dual)
+        if (dual < 0.0).any() or (dual > self.dual_bound).any():
+            raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
+        self.policy[:], self.dual[:] = policy, dual
+        self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
+        self.episodes = int(fitting(state, "episodes", np.array(0)))
+        prefix = "evaluator."
+        self.evaluator.restore({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+        if self.episodes and isinstance(self.evaluator, Counts):
+            self._estimates = self.evaluator.estimates
+        self._proposed = None
+
+    def run_compiled(self, model: loops.Model, uniforms: NDArray[Any], **record: Any) -> int:
+        """Run many episodes in the compiled loop; return how many. Only for `Counts`, which it keeps tidy."""
+        counts = self.evaluator
+        assert isinstance(counts, Counts)
+        arrays = loops.PrimalDual(
+            policy=self.policy,
+            q=counts.q,
+            v=counts.v,
+            dual=self.dual,
+            utility_estimates=self.utility_estimates,
+            touched=counts.counts.visits.touched,
+            thresholds=self.task.thresholds,
+            initial=self.task.initial,
+            step_size=self.step_size,
+            dual_step_size=self.dual_step_size,
+            mixing=self.mixing,
+            dual_bound=self.dual_bound,
+        )
+        done = int(loops.run_episodes(arrays, counts.counts, model, counts.table_from, uniforms, **record))
+        if done and counts.is_full:
+            counts.tidy()
+        self._estimates = counts.estimates
+        self.episodes += done
+        return done
+
+
+class OPPO(OPDOP):
+    """Optimistic PPO: Algorithm 1 without constraints (Y = 0) and without mixing (theta = 0)."""
+
+    @classmethod
+    def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
+        return super()._with(task, evaluator, replace(constants, dual_step_size=0.0, mixing=0.0, dual_bound=0.0))

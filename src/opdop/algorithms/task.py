@@ -1,0 +1,153 @@
+"""What a learner may know before the first episode, and what learners and evaluators look like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.model import Episode, InvalidParameterError, OpdopError, TabularCMDP, TabularPolicy
+from opdop.model.checks import Floats
+from opdop.planning import solve
+
+MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Sizes, promises and plans; never the kernel or the signals. So a learner cannot peek.
+
+    `slater_gap` is a lower bound on the Slater gap, or None if nothing is known of it. `initial` is the distribution of
+    the first state, which the paper takes as known. `noisy` says that observed signals are random.
+    """
+
+    horizon: int
+    num_states: int
+    num_actions: int
+    thresholds: Floats  # [I]
+    initial: Floats  # [S]
+    episodes: int  # K, as planned: the constants depend on it
+    confidence: float = 0.05  # p, the probability with which the guarantee may fail
+    slater_gap: float | None = None
+    noisy: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.episodes, (int, np.integer)) or isinstance(self.episodes, bool):
+            raise InvalidParameterError(f"episodes is {self.episodes!r}; expected a whole number.")
+        if not 1 <= self.episodes <= MOST_EPISODES:
+            raise InvalidParameterError(f"episodes is {self.episodes}; expected 1 to {MOST_EPISODES}.")
+        if not 0.0 < self.confidence < 1.0:
+            raise InvalidParameterError(f"confidence is {self.confidence}; expected a failure probability in (0, 1).")
+        if self.slater_gap is not None and not (math.isfinite(self.slater_gap) and self.slater_gap > 0.0):
+            raise InvalidParameterError(
+                f"slater_gap is {self.slater_gap}; expected a positive lower bound, or None if it is unknown."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        cmdp: TabularCMDP,
+        *,
+        episodes: int,
+        confidence: float = 0.05,
+        slater_gap: float | None = None,
+        noisy: bool = False,
+    ) -> Task:
+        """Return the task of learning a model that is known to us, though not to the learner.
+
+        The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
+        slack it stays unknown, and a preset will ask for `dual_bound`.
+        """
+        if slater_gap is None:
+            slater_gap = solve(cmdp).slater_gap or None
+        return cls(
+            cmdp.horizon,
+            cmdp.num_states,
+            cmdp.num_actions,
+            cmdp.thresholds,
+            cmdp.initial,
+            episodes,
+            confidence,
+            slater_gap,
+            noisy,
+        )
+
+    @property
+    def num_constraints(self) -> int:
+        """I, the number of constraints."""
+        return len(self.thresholds)
+
+    def replan(self, episodes: int, confidence: float) -> Task:
+        """Return the same task with another plan."""
+        return replace(self, episodes=episodes, confidence=confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Optimistic values of one policy; `touched` [H, S] is False where nothing tells the actions apart yet."""
+
+    q: Floats  # [1+I, H, S, A]
+    v: Floats  # [1+I, H+1, S]
+    touched: NDArray[np.bool_]  # [H, S]
+
+
+def fitting(state: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of a saved state that must look like another: type, shape, and finite numbers."""
+    if name not in state:
+        raise OpdopError(f"the saved state has no {name!r}.")
+    array = state[name]
+    if array.dtype != like.dtype or array.shape != like.shape:
+        raise OpdopError(
+            f"the saved {name!r} is {array.dtype} {list(array.shape)}; expected {like.dtype} {list(like.shape)}."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise OpdopError(f"the saved {name!r} is not finite.")
+    return array
+
+
+class Evaluator(Protocol):
+    """Values a policy optimistically from the episodes it has been shown: `evaluate` before `observe`, always."""
+
+    def evaluate(self, policy: TabularPolicy) -> Estimates:
+        """Return estimates from the episodes observed so far; they are overwritten by the next call."""
+        ...
+
+    def observe(self, episode: Episode, estimates: Estimates) -> None:
+        """Put one episode into the data."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that later estimates depend on."""
+        ...
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        ...
+
+
+class Learner(Protocol):
+    """Proposes a policy for the next episode, and learns from that episode."""
+
+    def propose(self) -> TabularPolicy:
+        """Return the policy for the next episode."""
+        ...
+
+    def learn(self, episode: Episode) -> None:
+        """Learn from the episode that was played with the proposed policy."""
+        ...
+
+    def diagnostics(self) -> dict[str, float]:
+        """Return what the learner believes, as numbers."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that later proposals depend on."""
+        ...
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        ...

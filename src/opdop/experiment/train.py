@@ -1,0 +1,482 @@
+"""Train a learner on a problem, measure every episode exactly, and never lose what was done.
+
+Two ways, one set of kernels: step by step against any simulator, and compiled for a known finite model. The same seed
+gives bitwise the same run either way, in pieces of any size, interrupted and resumed or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.algorithms import OPDOP, Counts, Doubling, Learner, Task, find
+from opdop.envs import make
+from opdop.experiment.files import Arrays, DamagedFileError, read_arrays, write_arrays
+from opdop.experiment.interrupts import Interrupts
+from opdop.experiment.recorder import Recorder
+from opdop.experiment.run import Run
+from opdop.kernels import loops
+from opdop.model import (
+    Display,
+    Episode,
+    InvalidParameterError,
+    ModelSimulator,
+    OpdopError,
+    PolicyMixture,
+    Simulator,
+    TabularCMDP,
+    TabularPolicy,
+)
+from opdop.model.checks import Floats
+from opdop.planning import Optimum, Values, evaluate, solve
+
+CHECKPOINT = "checkpoint.npz"
+_KIND = "an opdop checkpoint"
+_MEASURED_TOGETHER = 8
+_WAITING_BYTES = 64 * 2**20
+_RESERVOIR = 64  # policies sampled for the average where the model is not known
+_SECONDS_PER_PIECE = 0.1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is; given to the `progress` callback about ten times a second."""
+
+    episode: int
+    episodes: int
+    regret: float
+    violation: float
+    hard_violation: float
+    dual: Floats  # [I]
+
+
+def train(
+    problem: str | TabularCMDP | Simulator,
+    algorithm: str | Learner = "opdop",
+    *,
+    episodes: int,
+    seed: int = 0,
+    preset: str = "practical",
+    knobs: Mapping[str, float] | None = None,
+    planned_episodes: int | None = None,
+    confidence: float = 0.05,
+    slater_gap: float | None = None,
+    dual_bound: float | None = None,
+    noisy: bool = False,
+    doubling: bool = False,
+    task: Task | None = None,
+    measure_every: int = 1,
+    records: int = 1000,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    start: Run | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    compiled: bool = True,
+    piece: int | None = None,
+) -> Run:
+    """Learn a policy over a number of episodes, and return what was learnt and how well it went.
+
+    Args:
+        problem: a shipped problem's name, a model, or a simulator. A simulator whose model is not known needs `task`.
+        algorithm: a name from `opdop.algorithms()`, or a learner of your own.
+        episodes: how many to play now.
+        seed: the same seed gives the same run, bit for bit.
+        preset: where the constants come from; `knobs` are the preset's own named fields.
+        planned_episodes: K in the constants, if it is not `episodes`.
+        confidence: probability with which the preset's guarantee may fail.
+        slater_gap: a lower bound on it; without one a known model's exact gap is used. `dual_bound` replaces both.
+        noisy: observe signals of 0 or 1 with the model's means, instead of the means.
+        doubling: for an unknown number of episodes; the plan doubles whenever it is used up.
+        measure_every: measure one episode in so many, and let its values stand for the others: faster, and the sums are
+            then no longer exact. 1 is exact.
+        records: how many episodes the history keeps; the sums contain all.
+        checkpoint: a folder. A run is saved there every `checkpoint_seconds`, and when it is interrupted; called again
+            with the same arguments it goes on from there.
+        start: a run to go on from.
+        progress: called about ten times a second.
+        compiled: False plays a model step by step too; the result is the same.
+        piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
+
+    >>> run = train("factored", episodes=2000)
+    >>> run.episodes[-1], run.constants["preset"]
+    (np.int64(2000), 'practical')
+    """
+    trainer = _Trainer(
+        problem,
+        algorithm,
+        episodes=_whole("episodes", episodes),
+        seed=_whole("seed", seed, least=0),
+        preset=preset,
+        knobs=dict(knobs or {}),
+        planned=None if planned_episodes is None else _whole("planned_episodes", planned_episodes),
+        confidence=confidence,
+        slater_gap=slater_gap,
+        dual_bound=dual_bound,
+        noisy=noisy,
+        doubling=doubling,
+        task=task,
+        measure_every=_whole("measure_every", measure_every),
+        records=_whole("records", records, least=2),
+        compiled=compiled,
+        before=0 if start is None else int(start.episodes[-1]),
+    )
+    folder = None if checkpoint is None else Path(checkpoint)
+    if start is not None:
+        if start.snapshot is None:
+            raise InvalidParameterError("this run was loaded from a folder and cannot be trained on; use a checkpoint.")
+        trainer.restore(*start.snapshot, origin="the run to go on from")
+    elif folder is not None and (folder / CHECKPOINT).exists():
+        trainer.load(folder / CHECKPOINT)
+    return trainer.run(folder, checkpoint_seconds, progress, piece)
+
+
+class _Trainer:
+    """One run in the making."""
+
+    def __init__(
+        self,
+        problem: str | TabularCMDP | Simulator,
+        algorithm: str | Learner,
+        *,
+        episodes: int,
+        seed: int,
+        preset: str,
+        knobs: dict[str, float],
+        planned: int | None,
+        confidence: float,
+        slater_gap: float | None,
+        dual_bound: float | None,
+        noisy: bool,
+        doubling: bool,
+        task: Task | None,
+        measure_every: int,
+        records: int,
+        compiled: bool,
+        before: int,
+    ) -> None:
+        named = problem if isinstance(problem, str) else None
+        if isinstance(problem, str):
+            problem = make(problem)
+        self.cmdp: TabularCMDP | None = None
+        self.optimum: Optimum | None = None
+        if isinstance(problem, ModelSimulator):
+            self.cmdp, noisy = problem.cmdp, problem.noisy
+        elif isinstance(problem, TabularCMDP):
+            self.cmdp = problem
+        if self.cmdp is not None:
+            self.simulator: Simulator = ModelSimulator(self.cmdp, seed=seed, noisy=noisy)
+            self.optimum = solve(self.cmdp)
+            self.display = self.cmdp.display
+            gap = slater_gap if slater_gap is not None else self.optimum.slater_gap or None
+            task = _task_of(self.cmdp, planned or before + episodes, confidence, gap, noisy)
+        elif task is None:
+            raise InvalidParameterError(
+                f"{type(problem).__name__} is a simulator whose model is not known: say what is known of it with "
+                "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
+            )
+        else:
+            assert not isinstance(problem, (str, TabularCMDP))
+            self.simulator, self.display = problem, Display.plain(task.num_constraints)
+        self.task = task
+        self.learner = self._learner(algorithm, preset, knobs, dual_bound, doubling)
+        self.compiled = compiled and self.cmdp is not None and isinstance(self.learner, (OPDOP, Doubling))
+        if self.compiled and isinstance(self.learner, OPDOP):
+            self.compiled = isinstance(self.learner.evaluator, Counts)
+        self.measure_every = measure_every
+        self.target = before + episodes
+        value = self.optimum.value if self.optimum is not None else np.nan
+        self.recorder = Recorder(task.thresholds, value, task.episodes, records)
+        self.occupancy = np.zeros((task.horizon, task.num_states, task.num_actions))
+        self.reservoir: list[Floats] = []
+        self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+        self.uniforms = np.empty((0, 0))
+        self.seconds = 0.0
+        self.config = {
+            "problem": self.display.name if named is None else named,
+            "parameters": _plain(self.display.parameters),
+            "model": None if self.cmdp is None else fingerprint(self.cmdp),
+            "algorithm": algorithm if isinstance(algorithm, str) else type(algorithm).__name__,
+            "preset": preset,
+            "knobs": knobs,
+            "planned_episodes": task.episodes,
+            "confidence": confidence,
+            "slater_gap": task.slater_gap,
+            "dual_bound": dual_bound,
+            "noisy": noisy,
+            "doubling": doubling,
+            "seed": seed,
+            "measure_every": measure_every,
+            "records": records,
+        }
+
+    def _learner(
+        self,
+        algorithm: str | Learner,
+        preset: str,
+        knobs: dict[str, float],
+        dual_bound: float | None,
+        doubling: bool,
+    ) -> Any:
+        if not isinstance(algorithm, str):
+            if knobs or doubling or dual_bound is not None:
+                raise InvalidParameterError("knobs, dual_bound and doubling belong to algorithms chosen by name.")
+            return algorithm
+        build = find(algorithm).build
+        if doubling:
+            return Doubling(self.task, lambda phase: build(phase, preset, dual_bound=dual_bound, **knobs))
+        return build(self.task, preset, dual_bound=dual_bound, **knobs)
+
+    # Running ---------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        folder: Path | None,
+        checkpoint_seconds: float,
+        progress: Callable[[Progress], None] | None,
+        piece: int | None,
+    ) -> Run:
+        """Play until the target, with checkpoints and progress; return the run."""
+        began = saved = time.monotonic()
+        before = self.seconds
+        size = piece or 16
+        with Interrupts() as interrupts:
+            while self.recorder.episodes < self.target:
+                tick = time.monotonic()
+                self._play(min(size, self.target - self.recorder.episodes))
+                now = time.monotonic()
+                self.seconds = before + now - began
+                if piece is None:
+                    size = int(np.clip(size * _SECONDS_PER_PIECE / max(now - tick, 1e-6), 1, min(2 * size, 2**16)))
+                if progress is not None:
+                    progress(self._progress())
+                if folder is not None and (interrupts.pending or now - saved >= checkpoint_seconds):
+                    self.save(folder / CHECKPOINT)
+                    saved = time.monotonic()
+                interrupts.answer()
+        if folder is not None:
+            self.save(folder / CHECKPOINT)
+        return self._result()
+
+    def _play(self, count: int) -> None:
+        """Play a number of episodes."""
+        if self.compiled:
+            self._play_compiled(count)
+        else:
+            for _ in range(count):
+                self._play_one()
+
+    def _play_compiled(self, count: int) -> None:
+        assert self.cmdp is not None
+        assert isinstance(self.simulator, ModelSimulator)
+        model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, self.simulator.noisy)
+        size = self.occupancy.nbytes
+        waiting = np.empty((max(1, min(_MEASURED_TOGETHER, _WAITING_BYTES // size)), *self.occupancy.shape))
+        uniforms = self.simulator.generator.random((count, self.simulator.uniforms_per_episode))
+        while len(uniforms):
+            J = 1 + self.task.num_constraints
+            record = loops.Record(*(np.empty((len(uniforms), n)) for n in (J, J, J - 1)))
+            done = self.learner.run_compiled(
+                model,
+                uniforms,
+                first=self.recorder.episodes,
+                measure_every=self.measure_every,
+                waiting=waiting,
+                occupancy=self.occupancy,
+                record=record,
+            )
+            self.recorder.add(record.totals[:done], record.estimates[:done], record.dual[:done])
+            uniforms = uniforms[done:]
+
+    def _play_one(self) -> None:
+        """Play one episode step by step."""
+        policy = self.learner.propose()
+        episode = self.simulator.play(policy)
+        self.learner.learn(episode)
+        totals = self._measure(policy, episode)
+        diagnostics = self.learner.diagnostics()
+        I = self.task.num_constraints
+        names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(I)), *(f"dual_{i}" for i in range(I))]
+        believed = np.array([[diagnostics.get(name, np.nan) for name in names]])
+        self.recorder.add(totals, believed[:, : 1 + I], believed[:, 1 + I :])
+
+    def _measure(self, policy: TabularPolicy, episode: Episode) -> Floats:
+        """Return the true totals [1, 1+I] of a policy, or what was seen in its episode where no model is known."""
+        totals = np.full((1, 1 + self.task.num_constraints), np.nan)
+        if self.cmdp is None:
+            self._sample(policy.table)
+            totals[0] = episode.signals.sum(axis=1)
+        elif self.recorder.episodes % self.measure_every == 0:
+            model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, False)
+            loops.measure(model, policy.table[None], float(self.measure_every), self.occupancy, totals)
+        return totals
+
+    def _sample(self, table: Floats) -> None:
+        """Keep a uniform sample of all policies so far (reservoir sampling)."""
+        place = int(self.reservoir_stream.integers(self.recorder.episodes + 1))
+        if len(self.reservoir) < _RESERVOIR:
+            self.reservoir.append(table)
+        elif place < _RESERVOIR:
+            self.reservoir[place] = table
+
+    def _progress(self) -> Progress:
+        record = self.recorder
+        dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
+        return Progress(
+            record.episodes,
+            self.target,
+            record.current("regret"),
+            record.current("violation"),
+            record.current("hard_violation"),
+            dual,
+        )
+
+    def _result(self) -> Run:
+        policy = TabularPolicy.trusted(np.array(self.learner.policy))
+        mixture: TabularPolicy | PolicyMixture
+        if self.cmdp is not None:
+            visits = self.occupancy.sum(axis=2, keepdims=True)
+            share = self.occupancy / np.where(visits > 0.0, visits, 1.0)
+            mixture = TabularPolicy(np.where(visits > 0.0, share, policy.table))
+        else:
+            mixture = PolicyMixture(self.reservoir)
+        sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
+        return Run(
+            history=self.recorder.history(),
+            policy=policy,
+            mixture=mixture,
+            optimum=self.optimum,
+            last=None if self.cmdp is None else evaluate(self.cmdp, policy),
+            average=Values.of(sums / self.recorder.episodes),
+            thresholds=np.array(self.task.thresholds),
+            display=self.display,
+            config={**self.config, "episodes": self.recorder.episodes},
+            constants=dict(getattr(self.learner, "constants", {})),
+            seconds=self.seconds,
+            snapshot=self.snapshot() if _can_snapshot(self.simulator) else None,
+        )
+
+    # Saving ----------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Return all that the rest of the run depends on."""
+        meta = {
+            "kind": _KIND,
+            "config": self.config,
+            "seconds": self.seconds,
+            "reservoir_stream": self.reservoir_stream.bit_generator.state,
+            "simulator": _simulator_state(self.simulator),
+        }
+        arrays: Arrays = {"occupancy": self.occupancy.copy()}
+        arrays |= {f"learner.{name}": value for name, value in self.learner.state().items()}
+        arrays |= {f"recorder.{name}": value for name, value in self.recorder.state().items()}
+        if self.reservoir:
+            arrays["reservoir"] = np.array(self.reservoir)
+        return meta, arrays
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint."""
+        write_arrays(path, *self.snapshot())
+
+    def load(self, path: Path) -> None:
+        """Go on from a checkpoint."""
+        cells = self.occupancy.size * (8 + 4 * (2 + self.task.num_constraints)) * 8
+        most = 64 * cells + 16 * self.occupancy.size * self.task.num_states + 2**24
+        meta, arrays = read_arrays(path, kind=_KIND, most_bytes=most)
+        self.restore(meta, arrays, origin=str(path))
+
+    def restore(self, meta: Mapping[str, Any], arrays: Arrays, *, origin: str) -> None:
+        """Go back to a snapshot of the same run."""
+        try:
+            theirs = meta["config"]
+            different = [name for name in self.config if _plain(self.config[name]) != theirs.get(name)]
+            if different:
+                name = different[0]
+                raise InvalidParameterError(
+                    f"{origin} is of another run: its {name} is {theirs.get(name)!r}, and now it is "
+                    f"{self.config[name]!r}. Use the same arguments, or another folder."
+                )
+            occupancy = arrays["occupancy"]
+            if occupancy.shape != self.occupancy.shape or occupancy.dtype != np.float64:
+                raise OpdopError("the saved occupancy does not fit.")
+            self.occupancy[:] = occupancy
+            self.learner.restore(_under(arrays, "learner."))
+            self.recorder.restore(_under(arrays, "recorder."))
+            if self.recorder.episodes != self.learner.episodes:
+                raise OpdopError("learner and history are not at the same episode.")
+            self.reservoir = list(arrays["reservoir"]) if "reservoir" in arrays else []
+            self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
+            _restore_simulator(self.simulator, meta["simulator"])
+            self.seconds = float(meta["seconds"])
+        except InvalidParameterError:
+            raise
+        except (OpdopError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            raise DamagedFileError(f"{origin} cannot be used: {error}. Delete it to start anew.") from error
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """Return the arguments with which the run in a checkpoint folder was started."""
+    meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND, most_bytes=64 * 2**30)
+    config = meta.get("config")
+    if not isinstance(config, dict):
+        raise DamagedFileError(f"{Path(folder) / CHECKPOINT} does not say how its run was started.")
+    return config
+
+
+def fingerprint(cmdp: TabularCMDP) -> str:
+    """Return a hash of everything a model consists of."""
+    digest = hashlib.sha256(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}".encode())
+    for array in (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial):
+        digest.update(str((array.dtype, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _task_of(cmdp: TabularCMDP, planned: int, confidence: float, gap: float | None, noisy: bool) -> Task:
+    sizes = cmdp.horizon, cmdp.num_states, cmdp.num_actions
+    return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, confidence, gap, noisy)
+
+
+def _whole(name: str, value: Any, least: int = 1) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, at least {least}.")
+    return int(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return data as JSON gives them back."""
+    if isinstance(value, Mapping):
+        value = dict(value)
+    return json.loads(json.dumps(value, default=str))
+
+
+def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _can_snapshot(simulator: Simulator) -> bool:
+    return isinstance(simulator, ModelSimulator) or (hasattr(simulator, "state") and hasattr(simulator, "restore"))
+
+
+def _simulator_state(simulator: Any) -> Any:
+    if isinstance(simulator, ModelSimulator):
+        return simulator.generator.bit_generator.state
+    if not _can_snapshot(simulator):
+        raise InvalidParameterError(
+            f"{type(simulator).__name__} cannot be checkpointed: give it state() (JSON data) and restore(state)."
+        )
+    return simulator.state()
+
+
+def _restore_simulator(simulator: Any, state: Any) -> None:
+    if isinstance(simulator, ModelSimulator):
+        simulator.generator.bit_generator.state = state
+    else:
+        simulator.restore(state)

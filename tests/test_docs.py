@@ -1,0 +1,91 @@
+"""Facts about README.md and docs: they say what the code says today. Their examples are run as doctests."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import opdop
+from opdop.cli import ENVS_FORMAT, problem_record
+from opdop.report import Answer, answer, gallery
+from opdop.report.answer import SOLVE_FORMAT
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+RENEW = "renew it by: .venv/bin/python -m opdop.report.gallery docs"
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[Answer]:
+    return [answer(entry.build()) for entry in opdop.environments().values()]
+
+
+def keys(record: Any) -> Iterator[str]:
+    """Return the keys at every depth, but not the names of parameters."""
+    for key, value in record.items() if isinstance(record, dict) else ():
+        yield key
+        for part in value if isinstance(value, list) else [value]:
+            if key != "parameters":
+                yield from keys(part)
+
+
+def test_page_of_problems_is_up_to_date(answers: list[Answer]) -> None:
+    assert (ROOT / "docs" / "problems.md").read_text(encoding="utf-8") == gallery.page(answers), RENEW
+
+
+def test_table_of_problems_in_the_readme_is_up_to_date(answers: list[Answer]) -> None:
+    assert gallery.with_table(README, answers) == README, RENEW
+
+
+def test_every_problem_has_its_pictures(answers: list[Answer]) -> None:
+    expected = {file for each in answers for file in gallery.pictures(each)}
+    assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected, RENEW
+
+
+def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"factored": opdop.environments()["factored"]}
+    monkeypatch.setattr(gallery, "environments", lambda: few)
+    (tmp_path / "README.md").write_text("<!-- problems -->\nold\n<!-- end of problems -->\n", encoding="utf-8")
+    assert gallery.main([str(tmp_path / "docs")]) == 0
+    assert "# The problems that ship" in (tmp_path / "docs" / "problems.md").read_text(encoding="utf-8")
+    assert (tmp_path / "docs" / "images" / "factored-plane.svg").is_file()
+    renewed = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| `factored` | 3 | 2 | 6 | 2.0000 points | 0.6667 | 3 | yes |" in renewed
+    assert gallery.with_table(renewed, answers[:1]) == renewed
+    assert gallery.main([]) == 2
+
+
+def test_readme_without_marks_is_refused(answers: list[Answer]) -> None:
+    with pytest.raises(opdop.InvalidParameterError, match="no table to renew"):
+        gallery.with_table("# other", answers)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_links_lead_to_files_and_examples_to_blank_lines(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = [*re.findall(r"\]\(([^)#:]+)\)", text), *re.findall(r'src="([^":]+)"', text)]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        assert block.endswith("\n\n"), "a doctest needs an empty line before the closing fence"
+
+
+def test_readme_names_the_commands_and_opens_as_promised() -> None:
+    assert all(command in README for command in ("make run", "make test", "opdop envs", "opdop solve"))
+    opening = README.split("##")[0]
+    assert opening.count("```python") == 1
+    assert "<img" in opening
+    code = opening.split("```python\n")[1].split("```")[0]
+    assert len(code.strip().splitlines()) <= 10
+
+
+def test_every_key_of_the_json_is_explained(answers: list[Answer]) -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"`([a-z_]+)`", text))
+    record = problem_record(answers[0])
+    found = {*keys(record), *next(iter(record["parameters"].values()))}
+    assert found - explained == set()
+    assert SOLVE_FORMAT in text
+    assert ENVS_FORMAT in text
