@@ -183,7 +183,7 @@ def test_column_generation_agrees_with_the_linear_program(sketch: Sketch):
     assert_agrees_with_lp(column_generation(cmdp), solve_lp(cmdp))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(sketches(constraints=ANY))
 def test_the_policy_of_the_linear_program_has_its_values(sketch: Sketch):
     lp = solve_lp(sketch.build())

@@ -427,7 +427,7 @@ def corrupted(draw: st.DrawFn) -> tuple[Corruption, Sketch, int]:
     return chosen, draw(sketches(forms=chosen.forms)), draw(SEEDS)
 
 
-@settings(max_examples=max(800, settings().max_examples))
+@settings(max_examples=max(500, settings().max_examples))
 @given(corrupted())
 def test_every_corrupted_model_is_refused_in_words_that_lead_to_the_mistake(case: tuple[Corruption, Sketch, int]):
     check_refusal(*case)
@@ -439,7 +439,7 @@ def test_each_kind_of_corruption_is_refused(chosen: Corruption):
         check_refusal(chosen, sketch_of(number, form=form, constraints=2, first_state="random"), seed=number)
 
 
-@settings(max_examples=max(300, settings().max_examples))
+@settings(max_examples=max(200, settings().max_examples))
 @given(sketches())
 def test_valid_models_are_never_refused(sketch: Sketch):
     cmdp = sketch.build()

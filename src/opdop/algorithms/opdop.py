@@ -94,7 +94,7 @@ class OPDOP:
     def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
         described = constants.described(task)
         ready: Evaluator
-        if isinstance(evaluator, type) or not hasattr(evaluator, "evaluate"):
+        if isinstance(evaluator, type) or not isinstance(evaluator, Evaluator):
             ready = evaluator(task, radius=constants.radius, ridge=constants.ridge)
         else:
             ready = evaluator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,7 @@ def fitting(state: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) ->
     return array
 
 
+@runtime_checkable
 class Evaluator(Protocol):
     """Values a policy optimistically from the episodes it has been shown: `evaluate` before `observe`, always."""
 

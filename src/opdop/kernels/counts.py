@@ -65,16 +65,18 @@ def evaluate(counts, policy, q, v):
     J = q.shape[0]
     H, S, A = policy.shape
     block = states_at_once(counts)
-    room = np.empty(J * block * A)
+    totals = np.empty((J, block * A))
     v[:, H] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         for x in range(0, S, block):
             after = min(x + block, S)
             if visits.touched[h, x:after].any():
-                totals = room[: J * (after - x) * A].reshape(J, (after - x) * A)
-                totals[:] = visits.sums[:, h, x * A : after * A]
+                pairs = (after - x) * A
+                for j in range(J):
+                    for pair in range(pairs):
+                        totals[j, pair] = visits.sums[j, h, x * A + pair]
                 if h < H - 1:
-                    add_expected(counts, h, x * A, v[:, h + 1], totals)
+                    add_expected(counts, h, x * A, pairs, v[:, h + 1], totals)
                 for j in range(J):
                     _conclude(visits, h, x, totals[j], policy[h, x:after], q[j, h, x:after], v[j, h, x:after])
 
@@ -114,14 +116,15 @@ def _overload_states_at_once(counts):
     return _by_form(counts, _table_states_at_once, _lists_states_at_once)
 
 
-def add_expected(counts, h, first, v, totals):
+def add_expected(counts, h, first, pairs, v, totals):
     """Add sum_y n(x, a, y) V(y) to totals [J, pairs] for the pairs from `first` on at stage h; v [J, S]."""
-    (_table_add_expected if isinstance(counts, CountTable) else _lists_add_expected)(counts, h, first, v, totals)
+    add = _table_add_expected if isinstance(counts, CountTable) else _lists_add_expected
+    add(counts, h, first, pairs, v, totals)
 
 
-def _table_add_expected(counts, h, first, v, totals):
+def _table_add_expected(counts, h, first, pairs, v, totals):
     seen = counts.seen[h]
-    S, pairs = seen.shape
+    S = seen.shape[0]
     whole = S - S % 4  # four successors at a time, so that the totals are read and written a quarter as often
     for y in range(0, whole, 4):
         for j in range(totals.shape[0]):
@@ -136,8 +139,8 @@ def _table_add_expected(counts, h, first, v, totals):
                 totals[j, pair] += seen[y, pair] * v[j, y]
 
 
-def _lists_add_expected(counts, h, first, v, totals):
-    J, pairs = totals.shape
+def _lists_add_expected(counts, h, first, pairs, v, totals):
+    J = totals.shape[0]
     row = h * counts.visits.number.shape[1] + first
     for pair in range(pairs):
         begin = counts.starts[row + pair]
@@ -148,7 +151,7 @@ def _lists_add_expected(counts, h, first, v, totals):
 
 
 @overload(add_expected, jit_options={"fastmath": _SUMS})
-def _overload_add_expected(counts, h, first, v, totals):
+def _overload_add_expected(counts, h, first, pairs, v, totals):
     return _by_form(counts, _table_add_expected, _lists_add_expected)
 
 
@@ -254,17 +257,3 @@ def fill_table(counts, seen):
     for row in range(H * pairs):
         for entry in range(counts.starts[row], counts.starts[row] + counts.used[row]):
             seen[row // pairs, counts.successors[entry], row % pairs] = counts.seen[entry]
-
-
-@njit(cache=True)
-def repack(counts, starts, successors, seen):
-    """Copy lists one after the other, in the order of their rows, into new arrays; return the entries taken."""
-    taken = 0
-    for row in range(starts.shape[0]):
-        first = counts.starts[row]
-        starts[row] = taken
-        for n in range(counts.used[row]):
-            successors[taken + n] = counts.successors[first + n]
-            seen[taken + n] = counts.seen[first + n]
-        taken += counts.room[row]
-    return taken

@@ -32,6 +32,8 @@ class Sparse(NamedTuple):
 
 Transitions = Dense | Sparse
 
+# Arrays are copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
+
 
 def _by_form(transitions, dense, sparse):
     """Choose an implementation by the form of the transitions, at compile time."""
@@ -246,7 +248,8 @@ def visit(transitions, policy, initial):
     rows = count_rows(transitions)
     d = np.zeros((H, S))
     masses = np.empty((1, S * A))
-    d[0] = initial
+    for x in range(S):
+        d[0, x] = initial[x]
     for h in range(H - 1):
         for x in range(S):
             for a in range(A):
@@ -261,7 +264,8 @@ def visit_by_actions(transitions, actions, num_actions, initial):
     H, S = actions.shape
     rows = count_rows(transitions)
     d = np.zeros((H, S))
-    d[0] = initial
+    for x in range(S):
+        d[0, x] = initial[x]
     for h in range(H - 1):
         first_row = (h * S * num_actions) % rows
         for x in range(S):

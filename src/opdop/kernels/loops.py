@@ -57,10 +57,12 @@ def measure(model, policies, weight, occupancy, totals):
     rows = count_rows(model.transitions)
     here, there = np.empty((B, S)), np.empty((B, S))
     masses = np.empty((B, S * A))
-    here[:] = model.initial
+    for b in range(B):
+        for x in range(S):
+            here[b, x] = model.initial[x]
     totals[:] = 0.0
     for h in range(H):
-        visited = occupancy[h].reshape(S * A)
+        visited = occupancy[h].ravel()
         for b in range(B):
             for x in range(S):
                 for a in range(A):
@@ -68,7 +70,7 @@ def measure(model, policies, weight, occupancy, totals):
             for pair in range(S * A):
                 visited[pair] += weight * masses[b, pair]
             for j in range(J):
-                signal = model.signals[j, h % L].reshape(S * A)
+                signal = model.signals[j, h % L].ravel()
                 total = 0.0
                 for pair in range(S * A):
                     total += masses[b, pair] * signal[pair]
@@ -87,6 +89,16 @@ def average_start(v, initial, out):
         for x in range(initial.shape[0]):
             total += initial[x] * v[j, 0, x]
         out[j] = total
+
+
+@njit(cache=True)
+def copy_policy(policy, out):
+    """Copy a policy [H, S, A]."""
+    H, S, A = policy.shape
+    for h in range(H):
+        for x in range(S):
+            for a in range(A):
+                out[h, x, a] = policy[h, x, a]
 
 
 @njit(cache=True)
@@ -127,11 +139,12 @@ def run_episodes(learner, counts, model, table_from, uniforms, first, measure_ev
         observe(counts, states, actions, observed)
 
         average_start(learner.v, learner.initial, record.estimates[done])
-        learner.utility_estimates[:] = record.estimates[done, 1:]
-        record.dual[done] = learner.dual
+        for i in range(J - 1):
+            learner.utility_estimates[i] = record.estimates[done, 1 + i]
+            record.dual[done, i] = learner.dual[i]
         record.totals[done] = np.nan
         if measure_every > 0 and (first + done) % measure_every == 0:
-            waiting[pending] = learner.policy
+            copy_policy(learner.policy, waiting[pending])
             measured[pending] = done
             pending += 1
         done += 1
@@ -139,7 +152,8 @@ def run_episodes(learner, counts, model, table_from, uniforms, first, measure_ev
         if pending == waiting.shape[0] or (stop and pending > 0):
             measure(model, waiting[:pending], float(measure_every), occupancy, totals[:pending])
             for n in range(pending):
-                record.totals[measured[n]] = totals[n]
+                for j in range(J):
+                    record.totals[measured[n], j] = totals[n, j]
             pending = 0
         if stop:
             break

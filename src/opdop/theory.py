@@ -1,0 +1,75 @@
+"""What the paper says of a run, computed from the true model: prediction errors, optimism, and the decompositions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opdop.algorithms import Estimates
+from opdop.model import Episode, TabularCMDP, TabularPolicy
+from opdop.model.checks import Floats
+from opdop.planning import occupancy, value_functions
+
+
+def expected_next(cmdp: TabularCMDP, v: Floats) -> Floats:
+    """Return (P_h V_{h+1})(x, a) of every signal, [J, H, S, A], for v [J, H+1, S]."""
+    S, A = cmdp.num_states, cmdp.num_actions
+    stages = [(cmdp.transition_matrix(h) @ v[:, h + 1].T).T.reshape(-1, S, A) for h in range(cmdp.horizon)]
+    return np.stack(stages, axis=1)
+
+
+def prediction_errors(cmdp: TabularCMDP, estimates: Estimates) -> Floats:
+    """Return iota = signal + P V - Q of every signal, [J, H, S, A] (the paper's model prediction error)."""
+    signals = np.concatenate([cmdp.rewards[None], cmdp.utilities])
+    return signals + expected_next(cmdp, estimates.v) - estimates.q
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """One episode's share of each side of the paper's identities, for every signal [J].
+
+    before: V^{pi*} - V^k, split into `policy_gap` + `expected_error` (equations RI and gRI).
+    after: V^k - V^{pi^k}, split into `martingale` - `path_error` (equations RII and CII).
+    """
+
+    before: Floats
+    policy_gap: Floats  # sum_h E_{pi*} <Q_h^k, pi*_h - pi^k_h>
+    expected_error: Floats  # sum_h E_{pi*} iota_h^k
+    after: Floats
+    path_error: Floats  # sum_h iota_h^k(x_h^k, a_h^k)
+    martingale: Floats  # sum_h D_{h,1}^k + D_{h,2}^k
+
+
+def decompose(
+    cmdp: TabularCMDP, best: TabularPolicy, policy: TabularPolicy, estimates: Estimates, episode: Episode
+) -> Decomposition:
+    """Return both sides of the regret and violation decompositions for one episode.
+
+    `after` and the martingale start from the episode's own first state, `before` from the initial distribution.
+    """
+    H = cmdp.horizon
+    iota = prediction_errors(cmdp, estimates)
+    q, v = estimates.q, estimates.v
+    true_v = value_functions(cmdp, policy)
+    true_q = q + iota + expected_next(cmdp, true_v - v)  # signal + P V^pi
+
+    best_v = value_functions(cmdp, best)
+    visits = occupancy(cmdp, best)
+    states = visits.sum(axis=2)
+    gap = np.einsum("jhxa,hxa->jhx", q, best.table - policy.table)
+
+    stages, x, a = np.arange(H), episode.states[:-1], episode.actions
+    error = q - true_q
+    averaged = np.einsum("jhxa,hxa->jhx", error, policy.table)
+    first = averaged[:, stages, x] - error[:, stages, x, a]
+    ahead = expected_next(cmdp, v - true_v)[:, stages, x, a]
+    second = ahead - (v - true_v)[:, stages + 1, episode.states[1:]]
+    return Decomposition(
+        before=(best_v[:, 0] - v[:, 0]) @ cmdp.initial,
+        policy_gap=np.einsum("jhx,hx->j", gap, states),
+        expected_error=np.einsum("jhxa,hxa->j", iota, visits),
+        after=(v - true_v)[:, 0, episode.states[0]],
+        path_error=iota[:, stages, x, a].sum(axis=1),
+        martingale=(first + second).sum(axis=1),
+    )
