@@ -389,6 +389,25 @@ def test_the_order_of_constraints_does_not_matter():
     assert mine.slater_gap == pytest.approx(other.slater_gap, rel=0, abs=1e-10)
 
 
+# What the linear program must not call infeasible
+
+
+def test_the_linear_program_solves_what_presolve_calls_infeasible():
+    # With thresholds lowered by exactly its tolerance, HiGHS's presolve refuses this model of one single policy.
+    rewards = [0.0, 0.0, 0.0, 1.0]
+    utilities = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0]])
+    cmdp = TabularCMDP(np.ones((4, 1, 1, 1)), np.reshape(rewards, (4, 1, 1)), utilities[..., None, None], [0.5, 3, 1])
+    lp = solve_lp(cmdp)
+    assert lp.value == pytest.approx(1.0, abs=1e-7)
+    assert lp.slater_gap == 0.0
+
+
+def test_the_linear_program_does_not_refuse_a_slack_below_its_tolerance():
+    cmdp = Way(solve_lp).bandit([0.0, 1.0], [0.5 + 1e-9, 0.5], 5 * (0.5 + 0.75e-9), horizon=5)
+    assert solve(cmdp).slater_gap > 0.0
+    assert solve_lp(cmdp).slater_gap == pytest.approx(0.0, abs=1e-7)
+
+
 # A long horizon
 
 

@@ -38,7 +38,7 @@ class Decomposition:
     expected_error: Floats  # sum_h E_{pi*} iota_h^k
     after: Floats
     path_error: Floats  # sum_h iota_h^k(x_h^k, a_h^k)
-    martingale: Floats  # sum_h D_{h,1}^k + D_{h,2}^k
+    martingale: Floats  # sum_h D_{h,1}^k + D_{h,2}^k, and the draw of the first state
 
 
 def decompose(
@@ -46,7 +46,7 @@ def decompose(
 ) -> Decomposition:
     """Return both sides of the regret and violation decompositions for one episode.
 
-    `after` and the martingale start from the episode's own first state, `before` from the initial distribution.
+    Values are those of the initial distribution; that the first state is drawn from it is the martingale's first step.
     """
     H = cmdp.horizon
     iota = prediction_errors(cmdp, estimates)
@@ -65,11 +65,13 @@ def decompose(
     first = averaged[:, stages, x] - error[:, stages, x, a]
     ahead = expected_next(cmdp, v - true_v)[:, stages, x, a]
     second = ahead - (v - true_v)[:, stages + 1, episode.states[1:]]
+    after = (v - true_v)[:, 0] @ cmdp.initial
+    start = after - (v - true_v)[:, 0, episode.states[0]]
     return Decomposition(
         before=(best_v[:, 0] - v[:, 0]) @ cmdp.initial,
         policy_gap=np.einsum("jhx,hx->j", gap, states),
         expected_error=np.einsum("jhxa,hxa->j", iota, visits),
-        after=(v - true_v)[:, 0, episode.states[0]],
+        after=after,
         path_error=iota[:, stages, x, a].sum(axis=1),
-        martingale=(first + second).sum(axis=1),
+        martingale=start + (first + second).sum(axis=1),
     )

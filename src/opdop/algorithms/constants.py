@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,7 +110,7 @@ class Constants:
     def described(self, task: Task) -> dict[str, Any]:
         """Return everything as plain data, to be printed and stored with every result."""
         radii = self.radius.radii(task, self.ridge)
-        rule = {"rule": type(self.radius).__name__, **asdict(self.radius)}  # type: ignore[call-overload]
+        rule = {"rule": type(self.radius).__name__, **getattr(self.radius, "__dict__", {})}
         return {
             "preset": self.preset,
             "step_size": self.step_size,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius
 from opdop.algorithms.task import Estimates, Task, fitting
 from opdop.kernels import counts as kernel
-from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
+from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 
 # Up to this many states every transition has a cell from the start.
 TABLE_UP_TO = 32
@@ -40,8 +40,9 @@ class Counts:
         J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
         self.task, self.radius, self.ridge = task, rule, float(ridge)
         self.radii = rule.radii(task, self.ridge)
+        width = math.sqrt(1.0 / self.ridge)  # as the kernel computes it, to the last bit
         # Before a state is visited all its actions look equally good: as good as the bonus, or anything, can be.
-        hope = np.minimum(2.0 * self.radii / math.sqrt(ridge), np.arange(H, 0, -1.0))
+        hope = np.minimum(2.0 * (self.radii * width), np.arange(H, 0, -1.0))
         self.q = np.empty((J, H, S, A))
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = hope[:, None, None]
@@ -51,8 +52,8 @@ class Counts:
             number=np.zeros((H, S * A)),
             sums=np.zeros((J, H, S * A)),
             lost=np.zeros((J, H, S * A)),
-            inverse=np.full((H, S * A), 1.0 / ridge),
-            width=np.full((H, S * A), 1.0 / math.sqrt(ridge)),
+            inverse=np.full((H, S * A), 1.0 / self.ridge),
+            width=np.full((H, S * A), width),
             radii=self.radii,
             ridge=self.ridge,
         )
@@ -65,6 +66,9 @@ class Counts:
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
         """Return the optimistic values of a policy from the episodes observed so far."""
+        sizes = self.q.shape[1:]
+        if policy.table.shape != sizes:
+            raise InvalidModelError(f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(sizes)}.")
         kernel.evaluate(self.counts, policy.table, self.q, self.v)
         return self.estimates
 
@@ -75,6 +79,7 @@ class Counts:
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
         """Count one episode."""
+        episode = self.task.checked(episode)
         kernel.observe_episode(self.counts, episode.states, episode.actions, episode.signals)
         if self.is_full:
             self.tidy()
@@ -106,7 +111,7 @@ class Counts:
     def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return every transition seen: its row (h*S + x)*A + a, its successor, and how often."""
         if isinstance(self.counts, kernel.CountTable):
-            stage, successor, pair = np.nonzero(self.counts.seen)
+            stage, pair, successor = np.nonzero(self.counts.seen.transpose(0, 2, 1))
             row = stage * self.counts.visits.number.shape[1] + pair
             return row, successor, self.counts.seen[stage, successor, pair].astype(np.int64)
         used = self.counts.used.astype(np.int64)

@@ -61,16 +61,21 @@ class OPDOP:
                 raise InvalidParameterError(f"{name} is {value}; expected a number, at least 0.")
         if mixing > 1.0:
             raise InvalidParameterError(f"mixing is {mixing}; expected at most 1.")
-        J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
+        H, S, A = task.horizon, task.num_states, task.num_actions
         self.task, self.evaluator = task, evaluator
         self.step_size, self.dual_step_size = float(step_size), float(dual_step_size)
         self.mixing, self.dual_bound = float(mixing), float(dual_bound)
-        self.constants = dict(constants) if constants is not None else {"preset": "none", **numbers}
+        if constants is None:
+            constants = {"preset": "none", **numbers}
+            if isinstance(evaluator, Counts):
+                numbers["ridge"] = evaluator.ridge
+                constants = Constants("none", radius=evaluator.radius, knobs={}, **numbers).described(task)
+        self.constants = dict(constants)
         self.episodes = 0
         self.policy = np.full((H, S, A), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
         self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
-        self._estimates = Estimates(np.zeros((J, H, S, A)), np.zeros((J, H + 1, S)), np.zeros((H, S), dtype=np.bool_))
+        self._estimates = nothing_yet(task)
         self._proposed: TabularPolicy | None = None
 
     @classmethod
@@ -92,13 +97,17 @@ class OPDOP:
 
     @classmethod
     def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
-        described = constants.described(task)
         ready: Evaluator
         if isinstance(evaluator, type) or not isinstance(evaluator, Evaluator):
             ready = evaluator(task, radius=constants.radius, ridge=constants.ridge)
         else:
             ready = evaluator
-            described.update(radius="as given to the evaluator", ridge="as given to the evaluator")
+        if isinstance(ready, Counts):
+            constants = replace(constants, radius=ready.radius, ridge=ready.ridge)
+        described = constants.described(task)
+        if ready is evaluator and not isinstance(ready, Counts):
+            described = {name: value for name, value in described.items() if "radius" not in name}
+            described["ridge"] = described["radius"] = "as given to the evaluator"
         return cls(
             task,
             ready,
@@ -112,15 +121,17 @@ class OPDOP:
     def propose(self) -> TabularPolicy:
         """Return pi^k; asked again before learning, the same one."""
         if self._proposed is None:
-            last = self._estimates
-            improve(self.policy, last.q, self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
-            self._proposed = TabularPolicy.trusted(self.policy.copy())
+            last, table = self._estimates, self.policy.copy()
+            improve(table, last.q, self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            self._proposed = TabularPolicy.trusted(table)
         return self._proposed
 
     def learn(self, episode: Episode) -> None:
         """Learn from the episode played with the policy proposed last."""
         if self._proposed is None:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        episode = self.task.checked(episode)
+        self.policy[:] = self._proposed.table
         update_dual(  # line 9
             self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
         )
@@ -151,13 +162,16 @@ class OPDOP:
         return numbers
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later proposals depend on; between episodes only."""
+        """Return all that later proposals depend on."""
         own = {
             "episodes": np.array(self.episodes),
             "policy": self.policy.copy(),
             "dual": self.dual.copy(),
             "utility_estimates": self.utility_estimates.copy(),
         }
+        if not isinstance(self.evaluator, Counts):  # which keeps them itself
+            last = self._estimates
+            own |= {"q": last.q.copy(), "v": last.v.copy(), "touched": last.touched.copy()}
         return own | {f"evaluator.{name}": value for name, value in self.evaluator.state().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -173,21 +187,26 @@ class OPDOP:
         self.episodes = int(fitting(state, "episodes", np.array(0)))
         prefix = "evaluator."
         self.evaluator.restore({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-        if self.episodes and isinstance(self.evaluator, Counts):
-            self._estimates = self.evaluator.estimates
+        if isinstance(self.evaluator, Counts):
+            self._estimates = self.evaluator.estimates if self.episodes else nothing_yet(self.task)
+        else:
+            names = "q", "v", "touched"
+            self._estimates = Estimates(*(fitting(state, name, getattr(self._estimates, name)) for name in names))
         self._proposed = None
 
     def run_compiled(self, model: loops.Model, uniforms: NDArray[Any], **record: Any) -> int:
         """Run many episodes in the compiled loop; return how many. Only for `Counts`, which it keeps tidy."""
         counts = self.evaluator
         assert isinstance(counts, Counts)
+        if not self.episodes:
+            uniforms = uniforms[:1]  # Q^0 = 0, whatever the evaluator has seen before
         arrays = loops.PrimalDual(
             policy=self.policy,
             q=counts.q,
             v=counts.v,
             dual=self.dual,
             utility_estimates=self.utility_estimates,
-            touched=counts.counts.visits.touched,
+            touched=self._estimates.touched,
             thresholds=self.task.thresholds,
             initial=self.task.initial,
             step_size=self.step_size,
@@ -199,8 +218,15 @@ class OPDOP:
         if done and counts.is_full:
             counts.tidy()
         self._estimates = counts.estimates
+        self._proposed = None
         self.episodes += done
         return done
+
+
+def nothing_yet(task: Task) -> Estimates:
+    """Return Q^0 = 0: all actions look alike."""
+    J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
+    return Estimates(np.zeros((J, H, S, A)), np.zeros((J, H + 1, S)), np.zeros((H, S), dtype=np.bool_))
 
 
 class OPPO(OPDOP):

@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.model import Episode, InvalidParameterError, OpdopError, TabularCMDP, TabularPolicy
-from opdop.model.checks import Floats
+from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularCMDP, TabularPolicy
+from opdop.model.checks import Floats, as_floats, as_size, check_distributions
 from opdop.planning import solve
 
 MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
@@ -36,6 +36,18 @@ class Task:
     noisy: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("horizon", "num_states", "num_actions"):
+            object.__setattr__(self, name, as_size(name, getattr(self, name)))
+        thresholds = np.atleast_1d(as_floats("thresholds", self.thresholds, "one number for each constraint"))
+        if thresholds.ndim != 1 or not thresholds.size:
+            raise InvalidModelError(f"thresholds have shape {list(thresholds.shape)}; expected [I], I at least 1.")
+        initial = as_floats("initial", self.initial, "the distribution of the first state [S]")
+        if initial.shape != (self.num_states,):
+            raise InvalidModelError(f"initial has shape {list(initial.shape)}; expected [S] = [{self.num_states}].")
+        check_distributions("initial", initial)
+        for name, array in (("thresholds", thresholds), ("initial", initial)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
         if not isinstance(self.episodes, (int, np.integer)) or isinstance(self.episodes, bool):
             raise InvalidParameterError(f"episodes is {self.episodes!r}; expected a whole number.")
         if not 1 <= self.episodes <= MOST_EPISODES:
@@ -81,6 +93,15 @@ class Task:
         """I, the number of constraints."""
         return len(self.thresholds)
 
+    def checked(self, episode: Episode) -> Episode:
+        """Return an episode of somebody's simulator with its arrays as the kernels need them, or say what is wrong."""
+        H, J = self.horizon, 1 + self.num_constraints
+        return Episode(
+            _indices("states", episode.states, H + 1, self.num_states),
+            _indices("actions", episode.actions, H, self.num_actions),
+            _signals(episode.signals, (J, H)),
+        )
+
     def replan(self, episodes: int, confidence: float) -> Task:
         """Return the same task with another plan."""
         return replace(self, episodes=episodes, confidence=confidence)
@@ -93,6 +114,30 @@ class Estimates:
     q: Floats  # [1+I, H, S, A]
     v: Floats  # [1+I, H+1, S]
     touched: NDArray[np.bool_]  # [H, S]
+
+
+def _indices(name: str, values: Any, length: int, size: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.shape != (length,):
+        raise InvalidModelError(
+            f"the episode's {name} are {array.dtype} {list(array.shape)}; expected whole numbers [{length}]."
+        )
+    if array.min() < 0 or array.max() >= size:
+        place = int(np.argmax((array < 0) | (array >= size)))
+        raise InvalidModelError(f"the episode's {name}[{place}] is {array[place]}; expected 0 to {size - 1}.")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _signals(values: Any, shape: tuple[int, int]) -> Floats:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.shape != shape:
+        raise InvalidModelError(
+            f"the episode's signals are {array.dtype} {list(array.shape)}; expected numbers [1+I,H] = {list(shape)}."
+        )
+    if not (array.min() >= 0.0 and array.max() <= 1.0):
+        place = tuple(int(i) for i in np.argwhere(~((array >= 0.0) & (array <= 1.0)))[0])
+        raise InvalidModelError(f"the episode's signals{list(place)} is {array[place]}; expected a number in [0, 1].")
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def fitting(state: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) -> NDArray[Any]:

@@ -1,86 +1,231 @@
-"""Files that appear whole or not at all, and that are read without trusting them."""
+"""Files that appear whole or not at all, and that are read without trusting them.
+
+Arrays go into an .npz that NumPy can open: nothing in it is compressed, `meta.json` lies beside the arrays, and the
+last bytes are a SHA-256 of all others. So damage of any kind is noticed at once, and what is left to guard against is
+a file made to do harm: it can cost no more memory than a small multiple of its own size, and nothing is ever unpickled.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import hashlib
 import io
 import json
+import math
 import os
+import re
+import secrets
+import stat
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from opdop.model import OpdopError
 
 Arrays = dict[str, NDArray[Any]]
 
-_META = "meta"  # one array in the file holds JSON, as bytes
-_LARGEST_META = 64 * 2**20
+_META = "meta.json"
+_LARGEST_META = 16 * 2**20
+_SEAL = b"opdop file 1, sha256 "  # the zip's comment, followed by the digest in hexadecimal digits
+_DIGITS = 64
+_NUMBERS = "biufc"  # the kinds of dtype that may be stored
+_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+_OLD = 600.0  # seconds after which a temporary file belongs to nobody: all writing makes it new again
 
 
 class DamagedFileError(OpdopError):
     """A file that is not what opdop writes: damaged, truncated, foreign or hostile."""
 
 
+# Writing ---------------------------------------------------------------------------------------------------------
+
+
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file under a temporary name, flush it to the disk, then rename: a reader sees the old one or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file under a temporary name, flush it to the disk, then rename: a reader sees the old one or the new.
+
+    Any number of processes may do so at once; the last one wins. What killed ones leave behind is removed when it is
+    old. A process that slept so long that its own was removed writes it again.
+    """
     try:
-        with temporary.open("wb") as file:
+        try:
+            _write_once(path, write)
+        except FileNotFoundError:
+            _write_once(path, write)
+    except OSError as error:
+        raise OpdopError(
+            f"{path} cannot be written: {error.strerror or error}. What was there before is unchanged; "
+            "make room, or name another folder."
+        ) from error
+
+
+def _write_once(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "x+b") as file:
+            _remove_leftovers(path, os.fstat(file.fileno()).st_mtime - _OLD)
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # the file is there; some systems cannot flush a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _remove_leftovers(path: Path, before: float) -> None:
+    """Remove the temporary files of this path that were last written before a time, by the folder's own clock."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if leftover.lstat().st_mtime < before:
+                leftover.unlink()
 
 
 def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write JSON data and arrays into one .npz, whole or not at all."""
-    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    content: dict[str, Any] = {_META: text, **arrays}
-    write_whole(path, lambda file: np.savez(file, **content))
+    """Write JSON data and arrays of numbers into one .npz, whole or not at all."""
+    try:
+        text = json.dumps(meta, default=_plain_number).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OpdopError(f"{path} cannot be written: {error}; expected data that JSON can hold.") from error
+    if len(text) > _LARGEST_META:
+        raise OpdopError(f"{path} cannot be written: {len(text)} bytes of names and settings; at most {_LARGEST_META}.")
+    for name, array in arrays.items():
+        if array.dtype.kind not in _NUMBERS or not _NAME.fullmatch(name):
+            raise OpdopError(f"{path} cannot be written: {name!r} is {array.dtype}; expected a plain name and numbers.")
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.comment = _SEAL + b"0" * _DIGITS
+            with archive.open(_META, "w") as entry:
+                entry.write(text)
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    npy.write_array(entry, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False)
+        size = file.seek(-_DIGITS, io.SEEK_END)
+        digest = _digest(file, size)
+        file.seek(size)
+        file.write(digest)
+
+    write_whole(path, write)
+
+
+def _plain_number(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no JSON data")
+
+
+# Reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_arrays(path: Path, *, kind: str, most_bytes: int) -> tuple[dict[str, Any], Arrays]:
     """Return the JSON data and the arrays of a file; anything odd is one clear error, and nothing is ever unpickled.
 
-    `kind` must be what the JSON data say of themselves. A file that unpacks to more than `most_bytes` is refused.
+    `kind` must be what the JSON data say of themselves. A file of more than `most_bytes` is refused.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(item.file_size for item in archive.infolist())
-            if unpacked > most_bytes + _LARGEST_META:
-                raise DamagedFileError(f"{path} unpacks to {unpacked} bytes, more than such a file can have.")
-            contents = {item.filename: archive.read(item) for item in archive.infolist()}
-        arrays = {
-            name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-            for name, data in contents.items()
-        }
-        meta = json.loads(arrays.pop(_META).tobytes().decode())
+        with open(path, "rb", opener=_open_at_once) as file:
+            size = _check_seal(file, most_bytes + _LARGEST_META)
+            with zipfile.ZipFile(file) as archive:
+                meta, arrays = _unpack(archive, size)
         if not isinstance(meta, dict) or meta.get("kind") != kind:
-            raise DamagedFileError(f"{path} is not {kind}.")
+            raise ValueError(f"it is not {kind}")
     except FileNotFoundError as error:
         raise DamagedFileError(f"there is no file {path}.") from error
-    except DamagedFileError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, NotImplementedError) as error:
-        raise DamagedFileError(_odd(path, kind, error)) from error
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, MemoryError, RecursionError, OverflowError) as error:
-        raise DamagedFileError(_odd(path, kind, error)) from error
+    except PermissionError as error:
+        raise DamagedFileError(f"{path} cannot be read: {error.strerror}.") from error
+    except Exception as error:  # a file made to do harm can make the readers raise whatever there is
+        raise damaged(path, kind, error) from error
     return meta, arrays
 
 
-def _odd(path: Path, kind: str, error: BaseException) -> str:
-    detail = " ".join(str(error).split())[:200] or type(error).__name__
-    return f"{path} cannot be read as {kind}: {detail}. It is damaged or not opdop's; delete it to start anew."
+def damaged(origin: object, kind: str, error: BaseException) -> DamagedFileError:
+    """Return the one error about a file that cannot be used; the reason is shortened and without control characters."""
+    reason = "".join(letter for letter in " ".join(str(error).split()) if letter.isprintable())
+    reason = reason[:300].rstrip(".") or type(error).__name__
+    return DamagedFileError(
+        f"{origin} cannot be used as {kind}: {reason}. It is damaged or not opdop's: "
+        "replace it by a copy, or delete it and run again."
+    )
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting for anybody at the other end of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check_seal(file: BinaryIO, most_bytes: int) -> int:
+    """Return the size of a file whose last bytes are the digest of all others."""
+    about = os.fstat(file.fileno())
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("it is not a regular file")
+    if about.st_size > most_bytes:
+        raise ValueError(f"it has {about.st_size} bytes, more than such a file can have")
+    size = about.st_size - _DIGITS
+    if size < len(_SEAL):
+        raise ValueError("it is too short")
+    file.seek(size - len(_SEAL))
+    if file.read(len(_SEAL)) != _SEAL:
+        raise ValueError("it does not end as such files do")
+    if file.read() != _digest(file, size):
+        raise ValueError("its checksum is wrong")
+    return about.st_size
+
+
+def _digest(file: BinaryIO, size: int) -> bytes:
+    """Return the SHA-256 of the first `size` bytes of a file, in hexadecimal digits."""
+    sha = hashlib.sha256()
+    file.seek(0)
+    while size > 0 and (block := file.read(min(size, 2**20))):
+        sha.update(block)
+        size -= len(block)
+    return sha.hexdigest().encode()
+
+
+def _unpack(archive: zipfile.ZipFile, size: int) -> tuple[Any, Arrays]:
+    """Read all entries of an archive of this size; nothing is compressed, so they cannot be larger than it is."""
+    items = {item.filename: item for item in archive.infolist()}
+    if len(items) < len(archive.infolist()):
+        raise ValueError("two entries have the same name")
+    if any(item.compress_type != zipfile.ZIP_STORED for item in items.values()):
+        raise ValueError("an entry is compressed")
+    if sum(item.file_size for item in items.values()) > size:
+        raise ValueError("its entries are larger than the file")
+    if _META not in items or items[_META].file_size > _LARGEST_META:
+        raise ValueError(f"there is no {_META}, or it is too large")
+    meta = json.loads(archive.read(items.pop(_META)))
+    arrays = {}
+    for name, item in items.items():
+        if not name.endswith(".npy") or not _NAME.fullmatch(name.removesuffix(".npy")):
+            raise ValueError(f"an entry is named {name[:50]!r}")
+        arrays[name.removesuffix(".npy")] = _array(archive.read(item))
+    return meta, arrays
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """Return the array of an .npy file; the header is believed only if the data are exactly as long as it says."""
+    stream = io.BytesIO(data)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError("an array has an unknown format")
+    shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    if dtype.kind not in _NUMBERS or fortran or min(shape, default=0) < 0:
+        raise ValueError("an array holds something else than numbers")
+    start = stream.tell()
+    if math.prod(shape) * dtype.itemsize != len(data) - start:
+        raise ValueError("an array is not as long as its header says")
+    array = np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+    if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise ValueError("an array of yes and no holds something else")
+    return array

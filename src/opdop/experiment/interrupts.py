@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
+_PATIENCE = 2.0  # seconds after which another signal is answered at once; launchers often send two together
+
 
 class Interrupts:
-    """While this is active, a signal only raises `pending`; `answer` then does what the signal asks for."""
+    """While this is active, a signal only sets `pending`; `answer` then does what the signal asks for.
+
+    So does leaving the block: a signal is never lost. Whoever sends another one after a while does not want to wait
+    any longer, and it is answered on the spot. A signal that was to be ignored stays ignored.
+    """
 
     def __init__(self) -> None:
         self.pending: int | None = None
+        self._since = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                before = signal.getsignal(number)
+                if before is not signal.SIG_IGN and before is not None:  # None: not Python's to give back
+                    self._before[number] = before
+                    signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -26,9 +37,14 @@ class Interrupts:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if kind is None:
+            self.answer()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.pending = number
+        if self.pending is None:
+            self.pending, self._since = number, time.monotonic()
+        elif time.monotonic() - self._since > _PATIENCE:
+            self.answer()
 
     def answer(self) -> None:
         """Leave as the signal asks: KeyboardInterrupt for Ctrl-C, exit status 143 for SIGTERM."""

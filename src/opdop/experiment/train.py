@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import OPDOP, Counts, Doubling, Learner, Task, find
+from opdop.algorithms.task import fitting
 from opdop.envs import make
 from opdop.experiment.files import Arrays, DamagedFileError, read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
@@ -99,8 +100,12 @@ def train(
             then no longer exact. 1 is exact.
         records: how many episodes the history keeps; the sums contain all.
         checkpoint: a folder. A run is saved there every `checkpoint_seconds`, and when it is interrupted; called again
-            with the same arguments it goes on from there.
-        start: a run to go on from.
+            with the same arguments it goes on from there, however it ended, and nothing in the result tells of it.
+            Ctrl-C and SIGTERM are answered at the end of an episode, after a save. If the folder cannot be written, the
+            run ends with an error and the last save stays. Two processes in one folder do each other no harm: each save
+            replaces the file as a whole, and the last one stays. They play the same episodes if their arguments are the
+            same; otherwise whoever starts later is told so, and they should have folders of their own.
+        start: a run to go on from; a checkpoint in the folder comes first.
         progress: called about ten times a second.
         compiled: False plays a model step by step too; the result is the same.
         piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
@@ -129,13 +134,13 @@ def train(
         before=0 if start is None else int(start.episodes[-1]),
     )
     folder = None if checkpoint is None else Path(checkpoint)
-    if start is not None:
+    if folder is not None and os.path.exists(folder / CHECKPOINT):
+        trainer.load(folder / CHECKPOINT)
+    elif start is not None:
         if start.snapshot is None:
             raise InvalidParameterError("this run was loaded from a folder and cannot be trained on; use a checkpoint.")
         trainer.restore(*start.snapshot, origin="the run to go on from")
-    elif folder is not None and (folder / CHECKPOINT).exists():
-        trainer.load(folder / CHECKPOINT)
-    return trainer.run(folder, checkpoint_seconds, progress, piece)
+    return trainer.run(folder, checkpoint_seconds, progress, None if piece is None else _whole("piece", piece))
 
 
 class _Trainer:
@@ -197,14 +202,14 @@ class _Trainer:
         self.occupancy = np.zeros((task.horizon, task.num_states, task.num_actions))
         self.reservoir: list[Floats] = []
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
-        self.uniforms = np.empty((0, 0))
+        self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # the last one played
         self.seconds = 0.0
         self.config = {
             "problem": self.display.name if named is None else named,
             "parameters": _plain(self.display.parameters),
             "model": None if self.cmdp is None else fingerprint(self.cmdp),
             "algorithm": algorithm if isinstance(algorithm, str) else type(algorithm).__name__,
-            "preset": preset,
+            "preset": preset if isinstance(algorithm, str) else None,
             "knobs": knobs,
             "planned_episodes": task.episodes,
             "confidence": confidence,
@@ -228,6 +233,8 @@ class _Trainer:
         if not isinstance(algorithm, str):
             if knobs or doubling or dual_bound is not None:
                 raise InvalidParameterError("knobs, dual_bound and doubling belong to algorithms chosen by name.")
+            if isinstance(algorithm, (OPDOP, Doubling)):
+                _check_sizes(algorithm.task, self.task)
             return algorithm
         build = find(algorithm).build
         if doubling:
@@ -248,6 +255,8 @@ class _Trainer:
         before = self.seconds
         size = piece or 16
         with Interrupts() as interrupts:
+            if folder is not None and not self.recorder.episodes:
+                self.save(folder / CHECKPOINT)  # say now, not hours later, if that cannot be done
             while self.recorder.episodes < self.target:
                 tick = time.monotonic()
                 self._play(min(size, self.target - self.recorder.episodes))
@@ -257,18 +266,21 @@ class _Trainer:
                     size = int(np.clip(size * _SECONDS_PER_PIECE / max(now - tick, 1e-6), 1, min(2 * size, 2**16)))
                 if progress is not None:
                     progress(self._progress())
-                if folder is not None and (interrupts.pending or now - saved >= checkpoint_seconds):
+                stop = interrupts.pending is not None
+                if folder is not None and (stop or now - saved >= checkpoint_seconds):
                     self.save(folder / CHECKPOINT)
                     saved = time.monotonic()
-                interrupts.answer()
-        if folder is not None:
-            self.save(folder / CHECKPOINT)
+                if stop:
+                    interrupts.answer()
+            if folder is not None:
+                self.save(folder / CHECKPOINT)
         return self._result()
 
     def _play(self, count: int) -> None:
         """Play a number of episodes."""
         if self.compiled:
             self._play_compiled(count)
+            self.policy = self.learner.policy
         else:
             for _ in range(count):
                 self._play_one()
@@ -298,6 +310,7 @@ class _Trainer:
     def _play_one(self) -> None:
         """Play one episode step by step."""
         policy = self.learner.propose()
+        self.policy = policy.table
         episode = self.simulator.play(policy)
         self.learner.learn(episode)
         totals = self._measure(policy, episode)
@@ -339,7 +352,7 @@ class _Trainer:
         )
 
     def _result(self) -> Run:
-        policy = TabularPolicy.trusted(np.array(self.learner.policy))
+        policy = TabularPolicy.trusted(self.policy.copy())
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
             visits = self.occupancy.sum(axis=2, keepdims=True)
@@ -370,11 +383,12 @@ class _Trainer:
         meta = {
             "kind": _KIND,
             "config": self.config,
+            "episodes": self.target,
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
             "simulator": _simulator_state(self.simulator),
         }
-        arrays: Arrays = {"occupancy": self.occupancy.copy()}
+        arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= {f"learner.{name}": value for name, value in self.learner.state().items()}
         arrays |= {f"recorder.{name}": value for name, value in self.recorder.state().items()}
         if self.reservoir:
@@ -389,6 +403,7 @@ class _Trainer:
         """Go on from a checkpoint."""
         cells = self.occupancy.size * (8 + 4 * (2 + self.task.num_constraints)) * 8
         most = 64 * cells + 16 * self.occupancy.size * self.task.num_states + 2**24
+        most += 2 * self.recorder.state_bytes
         meta, arrays = read_arrays(path, kind=_KIND, most_bytes=most)
         self.restore(meta, arrays, origin=str(path))
 
@@ -407,9 +422,10 @@ class _Trainer:
             if occupancy.shape != self.occupancy.shape or occupancy.dtype != np.float64:
                 raise OpdopError("the saved occupancy does not fit.")
             self.occupancy[:] = occupancy
+            self.policy = TabularPolicy.trusted(fitting(arrays, "policy", occupancy)).table
             self.learner.restore(_under(arrays, "learner."))
             self.recorder.restore(_under(arrays, "recorder."))
-            if self.recorder.episodes != self.learner.episodes:
+            if self.recorder.episodes != getattr(self.learner, "episodes", self.recorder.episodes):
                 raise OpdopError("learner and history are not at the same episode.")
             self.reservoir = list(arrays["reservoir"]) if "reservoir" in arrays else []
             self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
@@ -422,12 +438,12 @@ class _Trainer:
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """Return the arguments with which the run in a checkpoint folder was started."""
+    """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
     meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND, most_bytes=64 * 2**30)
     config = meta.get("config")
-    if not isinstance(config, dict):
+    if not isinstance(config, dict) or "episodes" not in meta:
         raise DamagedFileError(f"{Path(folder) / CHECKPOINT} does not say how its run was started.")
-    return config
+    return {**config, "episodes": meta["episodes"]}
 
 
 def fingerprint(cmdp: TabularCMDP) -> str:
@@ -442,6 +458,15 @@ def fingerprint(cmdp: TabularCMDP) -> str:
 def _task_of(cmdp: TabularCMDP, planned: int, confidence: float, gap: float | None, noisy: bool) -> Task:
     sizes = cmdp.horizon, cmdp.num_states, cmdp.num_actions
     return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, confidence, gap, noisy)
+
+
+def _check_sizes(theirs: Task, ours: Task) -> None:
+    for name in ("horizon", "num_states", "num_actions", "num_constraints"):
+        if getattr(theirs, name) != getattr(ours, name):
+            raise InvalidParameterError(
+                f"the learner is for another task: its {name} is {getattr(theirs, name)}, "
+                f"the problem's is {getattr(ours, name)}."
+            )
 
 
 def _whole(name: str, value: Any, least: int = 1) -> int:

@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-_SUMS = {"reassoc", "contract", "nsz"}  # see known.py
+# Products may be fused with sums, nothing may be reordered: then a kernel gives the same bits wherever it is inlined.
+_EXACT = {"contract"}
 
 
 class Visits(NamedTuple):
@@ -55,7 +56,7 @@ def _by_form(counts, table, lists):
     return None
 
 
-@njit(cache=True, fastmath={"contract", "nsz"})
+@njit(cache=True, fastmath=_EXACT)
 def evaluate(counts, policy, q, v):
     """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S], from the counts as they are.
 
@@ -76,26 +77,31 @@ def evaluate(counts, policy, q, v):
                     for pair in range(pairs):
                         totals[j, pair] = visits.sums[j, h, x * A + pair]
                 if h < H - 1:
-                    add_expected(counts, h, x * A, pairs, v[:, h + 1], totals)
+                    add_expected(counts, h, x * A, pairs, v, totals)
+                inverse, width = visits.inverse[h, x * A : after * A], visits.width[h, x * A : after * A]
                 for j in range(J):
-                    _conclude(visits, h, x, totals[j], policy[h, x:after], q[j, h, x:after], v[j, h, x:after])
+                    values = q[j, h].ravel()[x * A : after * A]
+                    _be_optimistic(totals[j], inverse, width, visits.radii[h], float(H - h), values)
+                    _average(values, policy[h].ravel()[x * A : after * A], v[j, h, x:after])
 
 
-@njit(cache=True, fastmath={"contract", "nsz"})
-def _conclude(visits, h, first, totals, policy, q, v):
-    """Turn sums of signals and values ahead, totals [n*A], into q [n, A] and v [n] of a block of states."""
-    n, A = policy.shape
-    radius, top = visits.radii[h], float(visits.radii.shape[0] - h)
-    inverse = visits.inverse[h, first * A : (first + n) * A]
-    width = visits.width[h, first * A : (first + n) * A]
-    for pair in range(n * A):
+@njit(cache=True, fastmath=_EXACT)
+def _be_optimistic(totals, inverse, width, radius, top, q):
+    """Write Q of some pairs, from the sums of their signals and values ahead."""
+    for pair in range(q.shape[0]):
         bonus = radius * width[pair]  # line 6
-        totals[pair] = min(max(totals[pair] * inverse[pair] + 2.0 * bonus, 0.0), top)  # line 7
-    v[:] = 0.0
-    for a in range(A):
-        for x in range(n):
-            q[x, a] = totals[x * A + a]
-            v[x] += q[x, a] * policy[x, a]  # line 8
+        q[pair] = min(max(totals[pair] * inverse[pair] + 2.0 * bonus, 0.0), top)  # line 7
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _average(q, policy, v):
+    """Write V = <Q, policy> of some states; q and policy flat, v [n]."""
+    A = q.shape[0] // v.shape[0]
+    for x in range(v.shape[0]):
+        mean = 0.0
+        for a in range(A):
+            mean += q[x * A + a] * policy[x * A + a]  # line 8
+        v[x] = mean
 
 
 def states_at_once(counts):
@@ -117,40 +123,52 @@ def _overload_states_at_once(counts):
 
 
 def add_expected(counts, h, first, pairs, v, totals):
-    """Add sum_y n(x, a, y) V(y) to totals [J, pairs] for the pairs from `first` on at stage h; v [J, S]."""
+    """Add sum_y n(x, a, y) V(y) to totals [J, pairs] for the pairs from `first` on at stage h; V = v[:, h+1]."""
     add = _table_add_expected if isinstance(counts, CountTable) else _lists_add_expected
     add(counts, h, first, pairs, v, totals)
 
 
 def _table_add_expected(counts, h, first, pairs, v, totals):
+    # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
     seen = counts.seen[h]
-    S = seen.shape[0]
-    whole = S - S % 4  # four successors at a time, so that the totals are read and written a quarter as often
+    S, J = seen.shape[0], totals.shape[0]
+    whole = S - S % 4
     for y in range(0, whole, 4):
-        for j in range(totals.shape[0]):
-            v0, v1, v2, v3 = v[j, y], v[j, y + 1], v[j, y + 2], v[j, y + 3]
+        n0, n1, n2, n3 = seen[y], seen[y + 1], seen[y + 2], seen[y + 3]
+        for j in range(0, J - 1, 2):
+            one, two = totals[j], totals[j + 1]
+            a, b = v[j, h + 1], v[j + 1, h + 1]
+            a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
+            b0, b1, b2, b3 = b[y], b[y + 1], b[y + 2], b[y + 3]
             for pair in range(pairs):
-                totals[j, pair] += (
-                    seen[y, pair] * v0 + seen[y + 1, pair] * v1 + seen[y + 2, pair] * v2 + seen[y + 3, pair] * v3
-                )
+                m0, m1, m2, m3 = float(n0[pair]), float(n1[pair]), float(n2[pair]), float(n3[pair])
+                one[pair] += m0 * a0 + m1 * a1 + m2 * a2 + m3 * a3
+                two[pair] += m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3
+        if J % 2 == 1:
+            one, a = totals[J - 1], v[J - 1, h + 1]
+            a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
+            for pair in range(pairs):
+                one[pair] += n0[pair] * a0 + n1[pair] * a1 + n2[pair] * a2 + n3[pair] * a3
     for y in range(whole, S):
-        for j in range(totals.shape[0]):
+        for j in range(J):
             for pair in range(pairs):
-                totals[j, pair] += seen[y, pair] * v[j, y]
+                totals[j, pair] += seen[y, pair] * v[j, h + 1, y]
 
 
 def _lists_add_expected(counts, h, first, pairs, v, totals):
-    J = totals.shape[0]
     row = h * counts.visits.number.shape[1] + first
-    for pair in range(pairs):
-        begin = counts.starts[row + pair]
-        for entry in range(begin, begin + counts.used[row + pair]):
-            y, n = counts.successors[entry], counts.seen[entry]
-            for j in range(J):
-                totals[j, pair] += n * v[j, y]
+    starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
+    successors, seen = counts.successors, counts.seen
+    for j in range(totals.shape[0]):
+        ahead = v[j, h + 1]
+        for pair in range(pairs):
+            total = totals[j, pair]
+            for entry in range(starts[pair], starts[pair] + used[pair]):
+                total += seen[entry] * ahead[np.uint32(successors[entry])]
+            totals[j, pair] = total
 
 
-@overload(add_expected, jit_options={"fastmath": _SUMS})
+@overload(add_expected, jit_options={"fastmath": _EXACT})
 def _overload_add_expected(counts, h, first, pairs, v, totals):
     return _by_form(counts, _table_add_expected, _lists_add_expected)
 

@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-# Sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
+# In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
+# In what learning uses nothing is reordered, so that a kernel gives the same bits wherever it is inlined.
 _SUMS = {"reassoc", "contract", "nsz"}
 
 
@@ -138,7 +139,7 @@ def _sparse_push(transitions, first_row, masses, out):
                     out[b, transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
-@overload(push, jit_options={"fastmath": _SUMS})
+@overload(push, jit_options={"fastmath": {"contract"}})
 def _overload_push(transitions, first_row, masses, out):
     return _by_form(transitions, _dense_push, _sparse_push)
 

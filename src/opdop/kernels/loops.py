@@ -46,7 +46,22 @@ class Record(NamedTuple):
     dual: np.ndarray  # [n, I]: Y^k
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, fastmath={"contract"})
+def dot(a, b):
+    """Return sum_n a[n] b[n] in four interleaved sums: fast, and always in the same order."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    whole = a.shape[0] - a.shape[0] % 4
+    for n in range(0, whole, 4):
+        s0 += a[n] * b[n]
+        s1 += a[n + 1] * b[n + 1]
+        s2 += a[n + 2] * b[n + 2]
+        s3 += a[n + 3] * b[n + 3]
+    for n in range(whole, a.shape[0]):
+        s0 += a[n] * b[n]
+    return (s0 + s1) + (s2 + s3)
+
+
+@njit(cache=True, fastmath={"contract"})
 def measure(model, policies, weight, occupancy, totals):
     """Write the exact expected totals [B, J] of several policies [B, H, S, A] in one reading of the model.
 
@@ -70,11 +85,7 @@ def measure(model, policies, weight, occupancy, totals):
             for pair in range(S * A):
                 visited[pair] += weight * masses[b, pair]
             for j in range(J):
-                signal = model.signals[j, h % L].ravel()
-                total = 0.0
-                for pair in range(S * A):
-                    total += masses[b, pair] * signal[pair]
-                totals[b, j] += total
+                totals[b, j] += dot(masses[b], model.signals[j, h % L].ravel())
         if h < H - 1:
             there[:] = 0.0
             push(model.transitions, (h * S * A) % rows, masses, there)

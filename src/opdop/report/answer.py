@@ -6,6 +6,7 @@ Model units are those of the signals, which lie in [0, 1] in each stage; own uni
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from opdop.model import Quantity, TabularCMDP
+from opdop.model.checks import Floats
 from opdop.planning import Optimum, solve
 
 SOLVE_FORMAT = "opdop.solve/1"
@@ -38,6 +40,11 @@ class Promise:
         return self.quantity.promise(self.threshold)
 
     @property
+    def price_scale(self) -> float:
+        """Own units of reward for each own unit of the promise, in one model unit of a multiplier."""
+        return self.reward_scale / abs(self.quantity.scale)
+
+    @property
     def own_multiplier(self) -> float:
         """The multiplier in own units: the reward that making the promise stricter costs per unit.
 
@@ -45,7 +52,7 @@ class Promise:
         >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
         0.75
         """
-        return self.multiplier * self.reward_scale / abs(self.quantity.scale)
+        return self.multiplier * self.price_scale
 
     @property
     def own_slater_gap(self) -> float:
@@ -74,21 +81,7 @@ class Answer:
     @property
     def promises(self) -> tuple[Promise, ...]:
         """The constraints, in the model's order."""
-        optimum = self.optimum
-        return tuple(
-            Promise(
-                quantity=quantity,
-                threshold=float(self.cmdp.thresholds[i]),
-                attained=float(optimum.utility_values[i]),
-                unconstrained=float(optimum.unconstrained.utilities[i]),
-                safest=float(optimum.slater.utilities[i]),
-                multiplier=float(optimum.dual[i]),
-                slater_gap=optimum.slater_gap,
-                binds=bool(optimum.active[i]),
-                reward_scale=abs(self.reward.scale),
-            )
-            for i, quantity in enumerate(self.cmdp.display.quantities[1:])
-        )
+        return promises(self.cmdp.display.quantities, self.cmdp.thresholds, self.optimum)
 
     @property
     def binds(self) -> bool:
@@ -112,20 +105,20 @@ class Answer:
             "stages": cmdp.horizon,
             "constraints": cmdp.num_constraints,
             "reward": {
-                **_words(reward),
-                "optimum": _both(reward, optimum.value),
-                "unconstrained": _both(reward, optimum.unconstrained.reward),
-                "safest": _both(reward, optimum.slater.reward),
+                **words_of(reward),
+                "optimum": both(reward, optimum.value),
+                "unconstrained": both(reward, optimum.unconstrained.reward),
+                "safest": both(reward, optimum.slater.reward),
                 "price": {"model": optimum.price, "own": self.own_price},
             },
             "promises": [
                 {
-                    **_words(promise.quantity),
+                    **words_of(promise.quantity),
                     "sentence": promise.sentence,
-                    "threshold": _both(promise.quantity, promise.threshold),
-                    "optimum": _both(promise.quantity, promise.attained),
-                    "unconstrained": _both(promise.quantity, promise.unconstrained),
-                    "safest": _both(promise.quantity, promise.safest),
+                    "threshold": both(promise.quantity, promise.threshold),
+                    "optimum": both(promise.quantity, promise.attained),
+                    "unconstrained": both(promise.quantity, promise.unconstrained),
+                    "safest": both(promise.quantity, promise.safest),
                     "multiplier": {"model": promise.multiplier, "own": promise.own_multiplier},
                     "slater_gap": {"model": promise.slater_gap, "own": promise.own_slater_gap},
                     "binds": promise.binds,
@@ -146,6 +139,25 @@ def answer(cmdp: TabularCMDP) -> Answer:
     started = time.perf_counter()
     optimum = solve(cmdp)
     return Answer(cmdp, optimum, time.perf_counter() - started)
+
+
+def promises(quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum) -> tuple[Promise, ...]:
+    """Return the constraints at an optimum; quantities are those of all signals, the reward's first."""
+    reward, *promised = quantities
+    return tuple(
+        Promise(
+            quantity=quantity,
+            threshold=float(thresholds[i]),
+            attained=float(optimum.utility_values[i]),
+            unconstrained=float(optimum.unconstrained.utilities[i]),
+            safest=float(optimum.slater.utilities[i]),
+            multiplier=float(optimum.dual[i]),
+            slater_gap=optimum.slater_gap,
+            binds=bool(optimum.active[i]),
+            reward_scale=abs(reward.scale),
+        )
+        for i, quantity in enumerate(promised)
+    )
 
 
 def plain_value(value: object) -> object:
@@ -185,11 +197,13 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
 
 
-def _words(quantity: Quantity) -> dict[str, Any]:
+def words_of(quantity: Quantity) -> dict[str, Any]:
+    """Return what a quantity is called, as plain data."""
     return {"name": quantity.name, "unit": quantity.unit, "better": better(quantity)}
 
 
-def _both(quantity: Quantity, value: float) -> dict[str, float]:
+def both(quantity: Quantity, value: float) -> dict[str, float]:
+    """Return an episode total in model units and in own units."""
     return {"model": float(value), "own": float(quantity.shown(value))}
 
 

@@ -5,24 +5,37 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
-from opdop.model import Quantity, TabularCMDP
+from opdop.model import Display, Quantity, TabularCMDP
 from opdop.report.answer import Answer, Promise, better, duration, number, short_number
+from opdop.report.learnt import Learnt, Measure, constants_text
 from opdop.report.maps import VisitMap
 
 # From WIDE on, sizes have words and summaries a column; below NARROW, sizes are left out.
 WIDE, NARROW = 150, 80
 
+PRESETS = {
+    "paper": "the theorem's, with its unknown factor C1 as a knob: a guarantee, and very slow learning",
+    "certified": "the same guarantee with every constant explicit and no smaller than the proof needs",
+    "practical": "the certified ones, scaled by the knobs: learns soon, promises nothing",
+}
+
 _LETTERS = "S states, A actions, H stages, I promises (constraints). "
 _LEGEND = (
     "V*: the best value that keeps every promise. Y*: the multiplier, what making a promise stricter costs per unit, "
     "in units of V*. Slater gap: how much of the promise some policy has to spare. All in the problem's own units."
+)
+_MEASURES = (
+    "Regret: reward lost against the optimum. Violation: how far the promise is broken, where later slack pays for "
+    "earlier violation. Hard violation: the same, never paid back."
 )
 
 
@@ -99,13 +112,13 @@ def problem_page(entry: Environment, answer: Answer) -> RenderableType:
         facts.add_row(label, words)
     facts.add_row("source", source(entry))
     facts.add_row("try", example(entry))
-    return Group(_heading(cmdp), Text(""), Text(entry.description), Text(""), facts, Text(""), parameters)
+    return Group(_heading(cmdp.display), Text(""), Text(entry.description), Text(""), facts, Text(""), parameters)
 
 
 def answer_page(answer: Answer, *, width: int) -> RenderableType:
     """Return the optimum of a problem: its values, its promises, what they cost, and where its policy goes."""
     cmdp, optimum = answer.cmdp, answer.optimum
-    parts: list[RenderableType] = [_heading(cmdp), Text(""), _values(answer), Text(""), _promises(answer), Text("")]
+    parts: list[RenderableType] = [_heading(cmdp.display), Text(""), _values(answer), Text(""), _promises(answer), Text("")]
     if cmdp.display.geometry is not None:
         visits = VisitMap.of(cmdp, optimum.policy)
         drawn = visits.text(width - 2)
@@ -120,24 +133,66 @@ def answer_page(answer: Answer, *, width: int) -> RenderableType:
     words = f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g} (signals in [0, 1])"
     facts.add_row("model units", words)
     facts.add_row("size", sizes(cmdp))
-    facts.add_row("parameters", settings(cmdp) or "none")
+    facts.add_row("parameters", settings(cmdp.display) or "none")
     return Group(*parts, facts)
+
+
+def run_page(learnt: Learnt) -> RenderableType:
+    """Return what a run has learnt: its policies beside the optimum, what learning cost, and all its constants."""
+    run, config = learnt.run, learnt.run.config
+    H, S, A = learnt.shape
+    facts = _grid()
+    for i, promise in enumerate(learnt.promises):
+        facts.add_row("multiplier" if i == 0 else "", _multiplier(learnt, i, promise))
+    facts.add_row("believes", _beliefs(learnt))
+    facts.add_row("algorithm", f"{config['algorithm']}, preset {config['preset']}")
+    facts.add_row("constants", constants_text(run.constants))
+    pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
+    facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
+    facts.add_row("size", _sizes(S, A, H, len(learnt.promises)))
+    facts.add_row("parameters", settings(run.display) or "none")
+    notes = [Text(note, style="yellow") for note in learnt.notes]
+    gap = Text("")
+    legend = Text(_MEASURES, style="dim")
+    parts = (_heading(run.display), gap, _policies(learnt), gap, _costs(learnt), legend, gap)
+    return Group(*parts, Text(learnt.verdict, style="bold"), *notes, gap, facts)
+
+
+def algorithms_page(known: Sequence[Algorithm]) -> RenderableType:
+    """Return the algorithms, and the presets with their knobs."""
+    names = _grid()
+    for algorithm in known:
+        names.add_row(algorithm.name, algorithm.summary)
+    table = _table()
+    table.add_column("preset", no_wrap=True, style="bold")
+    table.add_column("what its constants are")
+    table.add_column("knobs", no_wrap=True)
+    for name, knobs in preset_knobs().items():
+        knob_lines = "\n".join(f"{knob}={setting_text(value)}" for knob, value in knobs.items())
+        table.add_row(name, PRESETS.get(name, ""), knob_lines or "none")
+    try_it = Text("A knob is set with --knob NAME=VALUE. Every run prints and stores all its constants.", style="dim")
+    return Group(names, Text(""), table, Text(""), try_it)
+
+
+def preset_knobs() -> dict[str, dict[str, float]]:
+    """Return the knobs of every preset with their defaults."""
+    task = Task(1, 1, 2, np.ones(1), np.ones(1), episodes=1, slater_gap=1.0)  # knobs do not depend on it
+    return {name: dict(choose(task, name).knobs) for name in presets()}
 
 
 def sizes(cmdp: TabularCMDP) -> str:
     """Return the sizes of a model in words."""
-    counts = (
-        (cmdp.num_states, "state"),
-        (cmdp.num_actions, "action"),
-        (cmdp.horizon, "stage"),
-        (cmdp.num_constraints, "promise"),
-    )
-    return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return _sizes(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
 
 
-def settings(cmdp: TabularCMDP) -> str:
+def _sizes(*counts: int) -> str:
+    named = zip(counts, ("state", "action", "stage", "promise"), strict=True)
+    return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in named)
+
+
+def settings(display: Display) -> str:
     """Return the parameters that a problem was built from."""
-    return ", ".join(f"{key}={setting_text(value)}" for key, value in cmdp.display.parameters.items())
+    return ", ".join(f"{key}={setting_text(value)}" for key, value in display.parameters.items())
 
 
 def setting_text(value: object) -> str:
@@ -146,7 +201,7 @@ def setting_text(value: object) -> str:
     >>> setting_text((0.3, 0.7)), setting_text(None), setting_text(66.5), setting_text(True)
     ('0.3,0.7', 'none', '66.5', 'true')
     """
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return ",".join(setting_text(entry) for entry in value)
     if value is None or isinstance(value, bool):
         return str(value).lower()
@@ -173,6 +228,77 @@ def source(entry: Environment) -> str:
     return (sys.modules[entry.build.__module__].__doc__ or "").strip().partition("\n")[0]
 
 
+def _policies(learnt: Learnt) -> Table:
+    """Return what the learnt policies attain, beside the optimum."""
+    optimum, average, last = learnt.optimum, learnt.run.average, learnt.last
+    table = _table()
+    table.add_column("per episode,\non average")
+    table.add_column("\nwanted", no_wrap=True)
+    for words in ("\noptimum", "learnt:\naverage", "learnt:\nlast", "\nno promise"):
+        table.add_column(words, justify="right", no_wrap=True, style="bold" if "average" in words else "")
+    table.add_column("\nunit")
+    best = (optimum.value, average.reward, last.reward, optimum.unconstrained.reward)
+    table.add_row(learnt.reward.name, _aim(learnt.reward), *_shown(learnt.reward, best), learnt.reward.unit)
+    for i, promise in enumerate(learnt.promises):
+        totals = (promise.attained, average.utilities[i], last.utilities[i], promise.unconstrained)
+        table.add_row(
+            promise.quantity.name, _wanted(promise), *_shown(promise.quantity, totals), promise.quantity.unit
+        )
+    return table
+
+
+def _costs(learnt: Learnt) -> Table:
+    """Return what learning cost: regret and violations, for each episode and in all."""
+    table = _table()
+    table.add_column("measured over all episodes")
+    table.add_column("per episode", justify="right", no_wrap=True)
+    table.add_column("in total", justify="right", no_wrap=True)
+    table.add_column("unit")
+
+    def add(words: str, measure: Measure) -> None:
+        total = short_number(measure.shown(measure.total))
+        unit = "model units" if measure.scale is None else measure.unit
+        table.add_row(words, number(measure.shown(measure.per_episode)), total, unit)
+
+    many = len(learnt.promises) > 1
+    add("regret", learnt.regret)
+    for measure in learnt.violations:
+        add(f"violation: {measure.name}" if many else "violation", measure)
+    add("hard violation: promise broken most" if many else "hard violation", learnt.hard_violation)
+    return table
+
+
+def _multiplier(learnt: Learnt, i: int, promise: Promise) -> str:
+    """Return where a multiplier is, and where it should be."""
+    of = f"{promise.quantity.name}: " if len(learnt.promises) > 1 else ""
+    end, best = short_number(learnt.multipliers[i]), short_number(promise.own_multiplier)
+    unit = f"{learnt.reward.unit} " if learnt.reward.unit else ""
+    return f"{of}{end} at the end, Y* {best} (what making the promise stricter costs, {unit}per unit)"
+
+
+def _beliefs(learnt: Learnt) -> str:
+    """Return what the learner thinks of its last policy."""
+    names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(len(learnt.promises)))]
+    totals = [
+        f"{number(quantity.shown(learnt.final(name)))} {quantity.unit}".rstrip()
+        for name, quantity in zip(names, learnt.run.display.quantities, strict=True)
+    ]
+    return f"{', '.join(totals)}: the learner's own optimistic estimates of its last policy"
+
+
+def _shown(quantity: Quantity, totals: Iterable[float]) -> list[str]:
+    return [number(quantity.shown(float(total))) for total in totals]
+
+
+def _aim(reward: Quantity) -> str:
+    return "least" if better(reward) == "less" else "most"
+
+
+def _wanted(promise: Promise) -> str:
+    sign = "<=" if better(promise.quantity) == "less" else ">="
+    return f"{sign} {promise.quantity.shown(promise.threshold):g}"
+
+
 def _values(answer: Answer) -> Table:
     """Return the totals of three policies side by side."""
     optimum, reward = answer.optimum, answer.reward
@@ -184,15 +310,12 @@ def _values(answer: Answer) -> Table:
     table.add_column("unit")
 
     def add(quantity: Quantity, wanted: str, totals: Sequence[float], style: str = "") -> None:
-        shown = (number(quantity.shown(total)) for total in totals)
-        table.add_row(quantity.name, wanted, *shown, quantity.unit, style=style)
+        table.add_row(quantity.name, wanted, *_shown(quantity, totals), quantity.unit, style=style)
 
     totals = (optimum.value, optimum.unconstrained.reward, optimum.slater.reward)
-    add(reward, "least" if better(reward) == "less" else "most", totals, style="bold")
+    add(reward, _aim(reward), totals, style="bold")
     for promise in answer.promises:
-        sign = "<=" if better(promise.quantity) == "less" else ">="
-        wanted = f"{sign} {promise.quantity.shown(promise.threshold):g}"
-        add(promise.quantity, wanted, (promise.attained, promise.unconstrained, promise.safest))
+        add(promise.quantity, _wanted(promise), (promise.attained, promise.unconstrained, promise.safest))
     return table
 
 
@@ -229,8 +352,9 @@ def slack(promise: Promise, *, many: bool) -> str:
     return f"{gap}: some policy keeps {'every promise' if many else 'the promise'} with this much to spare"
 
 
-def _heading(cmdp: TabularCMDP) -> Text:
-    return Text.assemble((cmdp.display.name, "bold cyan"), ": ", cmdp.display.summary)
+def _heading(display: Display) -> Text:
+    words = [": ", display.summary] if display.summary else []
+    return Text.assemble((display.name, "bold cyan"), *words)
 
 
 def _table() -> Table:

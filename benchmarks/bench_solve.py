@@ -1,0 +1,122 @@
+"""How fast the exact optimum is: against HiGHS, against its own backward passes, and at 100,000 states."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from opdop import Optimum, TabularCMDP, solve
+from opdop.kernels import known
+from opdop.planning.lp import maximise_reward, occupancy_program
+from opdop.planning.optimum import ROUNDING
+
+ROOT = Path(__file__).resolve().parent.parent
+MEMORY_LIMIT = 2e9  # bytes, for the run at 100,000 states
+
+
+def random_model(S: int, A: int, H: int, *, successors: int | None, stationary: bool, seed: int = 0) -> TabularCMDP:
+    """Return a random model whose threshold lies halfway between the greedy utility and the largest one.
+
+    Dense without `successors`, otherwise sparse with so many for each state and action.
+    """
+    rng = np.random.default_rng(seed)
+    L = 1 if stationary else H
+    rewards, utilities = rng.random((2, L, S, A))
+    if successors is None:
+        transitions = rng.dirichlet(np.ones(S), (L, S, A))
+        kernel = transitions[0] if stationary else transitions
+    else:
+        stages = [_sparse_rows(rng, S, A, successors) for _ in range(L)]
+        kernel = stages[0] if stationary else stages
+    horizon = H if stationary else None
+    free = solve(TabularCMDP(kernel, rewards, utilities, 1e-6, horizon=horizon))
+    threshold = 0.5 * (free.unconstrained.utilities + free.slater.utilities)
+    return TabularCMDP(kernel, rewards, utilities, threshold, horizon=horizon)
+
+
+def _sparse_rows(rng: np.random.Generator, S: int, A: int, successors: int) -> sparse.csr_array:
+    columns = rng.integers(0, S, S * A * successors)
+    probabilities = rng.dirichlet(np.ones(successors), S * A).ravel()
+    starts = np.arange(0, S * A * successors + 1, successors)
+    return sparse.csr_array((probabilities, columns, starts), shape=(S * A, S))
+
+
+def median_time(action: Callable[[], object], repeats: int) -> float:
+    """Return the median duration in seconds."""
+    durations = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        durations.append(time.perf_counter() - start)
+    return float(np.median(durations))
+
+
+def pass_time(cmdp: TabularCMDP, optimum: Optimum, repeats: int) -> float:
+    """Return the duration of one backward pass at the optimal multiplier."""
+    weights, second = np.concatenate([[1.0], optimum.dual]), np.array([0.0, 1.0])
+    slack = ROUNDING * cmdp.horizon * float(weights.sum())
+    return median_time(
+        lambda: known.act_greedily(cmdp.transitions, cmdp.signals, cmdp.horizon, weights, second, slack), repeats
+    )
+
+
+def compare(label: str, cmdp: TabularCMDP) -> None:
+    """Print solve against HiGHS (its main program only) and against the backward passes that it makes."""
+    optimum = solve(cmdp)
+    walk = median_time(lambda: solve(cmdp), 9)
+    one_pass = pass_time(cmdp, optimum, 15)
+    flow, inflow, signals = occupancy_program(cmdp)
+    print(f"{label}: {flow.shape[1]} occupancies, {flow.shape[0]} flow equations; HiGHS ...", flush=True)
+    start = time.perf_counter()
+    result = maximise_reward(flow, inflow, signals, cmdp.thresholds)
+    highs = time.perf_counter() - start
+    difference = abs(float(signals[0] @ result.x) - optimum.value) / optimum.value
+    print(
+        f"  solve {walk * 1e3:.2f} ms in {optimum.passes} passes, HiGHS {highs:.2f} s: "
+        f"{highs / walk:.0f} times faster (aim 100); values differ by {difference:.1e} relative"
+    )
+    ratio = walk / (optimum.passes * one_pass)
+    print(f"  solve / ({optimum.passes} passes of {one_pass * 1e3:.3f} ms) = {ratio:.2f} (aim 1.5)", flush=True)
+
+
+def scale() -> None:
+    """Solve a model of 100,000 states and print time, passes and the peak memory of this process."""
+    S, A, H, successors = 100_000, 4, 50, 5
+    print(f"scale: {S} states, {A} actions, {H} stages, {successors} successors, stationary, 1 constraint", flush=True)
+    solve(random_model(3, 2, 2, successors=2, stationary=True))  # compile
+    start = time.perf_counter()
+    cmdp = random_model(S, A, H, successors=successors, stationary=True)
+    print(f"  model made and its threshold chosen in {time.perf_counter() - start:.1f} s", flush=True)
+    start = time.perf_counter()
+    optimum = solve(cmdp)
+    seconds = time.perf_counter() - start
+    one_pass = pass_time(cmdp, optimum, 3)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
+    print(
+        f"  solved in {seconds:.1f} s, {optimum.passes} passes of {one_pass:.2f} s "
+        f"(ratio {seconds / (optimum.passes * one_pass):.2f}, aim 1.5); value {optimum.value:.6f}, "
+        f"multiplier {optimum.dual[0]:.4f}, utility {optimum.utility_values[0]:.6f} >= {cmdp.thresholds[0]:.6f}"
+    )
+    verdict = "within" if peak <= MEMORY_LIMIT else "BEYOND"
+    print(f"  peak memory {peak / 1e9:.2f} GB, {verdict} the limit of {MEMORY_LIMIT / 1e9:.0f} GB", flush=True)
+
+
+def main() -> None:
+    print("compiling ...", flush=True)
+    for successors in (None, 2):
+        solve(random_model(3, 2, 2, successors=successors, stationary=False))
+    compare("S50 A5 H20 dense", random_model(50, 5, 20, successors=None, stationary=False))
+    compare("S200 A8 H20 sparse", random_model(200, 8, 20, successors=5, stationary=False))
+    # In a process of its own, so that its peak memory is its own.
+    subprocess.run([sys.executable, "-m", "benchmarks.bench_solve", "scale"], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    scale() if sys.argv[1:] == ["scale"] else main()
