@@ -1,6 +1,6 @@
 """Learn a good policy in an unknown environment while keeping a promise, with regret and violation measured."""
 
-from opdop.algorithms import OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
 from opdop.envs import environments, make
 from opdop.experiment import Run, train
 from opdop.model import (
@@ -9,6 +9,7 @@ from opdop.model import (
     InfeasibleError,
     InvalidModelError,
     InvalidParameterError,
+    LinearCMDP,
     ModelSimulator,
     OpdopError,
     Policy,
@@ -23,6 +24,7 @@ from opdop.planning import Optimum, Values, evaluate, solve
 __version__ = "0.1.0"
 
 __all__ = [
+    "LSTD",
     "OPDOP",
     "OPPO",
     "Counts",
@@ -35,6 +37,7 @@ __all__ = [
     "InvalidModelError",
     "InvalidParameterError",
     "Learner",
+    "LinearCMDP",
     "ModelSimulator",
     "OpdopError",
     "Optimum",

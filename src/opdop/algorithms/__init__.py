@@ -3,22 +3,27 @@
 from opdop.algorithms.constants import (
     Constants,
     FixedRadius,
+    PaperLinearRadius,
     PaperRadius,
     Radius,
+    SelfNormalisedRadius,
     WeissmanRadius,
     choose,
     presets,
 )
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.doubling import Doubling
+from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
 from opdop.algorithms.registry import Algorithm, algorithms, find
-from opdop.algorithms.task import Estimates, Evaluator, Learner, Task
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Learner, Task
 
 __all__ = [
+    "LSTD",
     "OPDOP",
     "OPPO",
     "Algorithm",
+    "CompiledEvaluator",
     "Constants",
     "Counts",
     "Doubling",
@@ -26,8 +31,10 @@ __all__ = [
     "Evaluator",
     "FixedRadius",
     "Learner",
+    "PaperLinearRadius",
     "PaperRadius",
     "Radius",
+    "SelfNormalisedRadius",
     "Task",
     "WeissmanRadius",
     "algorithms",

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from opdop.algorithms.task import Task
-from opdop.model import InvalidParameterError, suggestion
+from opdop.kernels.lstd import Radii as LinearRadii
+from opdop.model import Features, InvalidParameterError, suggestion
 from opdop.model.checks import Floats
 
 
@@ -43,6 +44,11 @@ class PaperRadius:
     """Theorem 2's radius C1 H sqrt(S log(S A T / p)), T = H K; the paper leaves the absolute constant C1 open."""
 
     C1: float = 1.0
+
+    @property
+    def linear(self) -> PaperLinearRadius:
+        """The same for linear kernels."""
+        return PaperLinearRadius(self.C1)
 
     def radii(self, task: Task, ridge: float) -> Floats:
         """Return the radii [H]."""
@@ -80,6 +86,11 @@ class WeissmanRadius:
 
     scale: float = 1.0
 
+    @property
+    def linear(self) -> SelfNormalisedRadius:
+        """The same for linear kernels."""
+        return SelfNormalisedRadius(self.scale)
+
     def radii(self, task: Task, ridge: float) -> Floats:
         """Return the radii [H]."""
         H, S, A, K = task.horizon, task.num_states, task.num_actions, task.episodes
@@ -92,6 +103,70 @@ class WeissmanRadius:
         if task.noisy:
             doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
         return self.scale * doubled / 2.0
+
+
+class LinearRadius(Protocol):
+    """A confidence rule of the least-squares evaluator."""
+
+    def linear_radii(self, task: Task, features: Features, ridge: float) -> LinearRadii:
+        """Return the rule as the kernels use it: noise * sqrt(slack + information) + bias."""
+        ...
+
+
+@dataclass(frozen=True)
+class PaperLinearRadius:
+    """Theorem 1's radius C1 sqrt(d H^2 log(d T / p)) for both bonuses; the paper leaves C1 open."""
+
+    C1: float = 1.0
+
+    def linear_radii(self, task: Task, features: Features, ridge: float) -> LinearRadii:
+        """Return the rule as the kernels use it."""
+        d, H = max(features.kernel_dim, features.signal_dim), task.horizon
+        beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.confidence))
+        return flat_linear_radii(task, beta)
+
+
+@dataclass(frozen=True)
+class SelfNormalisedRadius:
+    """The radius of the self-normalised bound with the actual information, for which optimism holds with 1 - p/2.
+
+    At stage h the noise V^tau(next) - P V^tau has range R = H-1-h, so it is R/2-sub-Gaussian. For one signal and stage,
+    with probability 1 - delta and for all episodes at once (Abbasi-Yadkori, Pal and Szepesvari, 2011),
+
+        || sum_tau phi^tau noise^tau ||_{Gram^-1} <= (R/2) sqrt(2 log(1/delta) + log det(Gram / ridge)),
+
+    whatever V^tau depends on in the past. The ridge adds sqrt(ridge) ||theta_h||. So
+
+        radius_h = (R/2) sqrt(2 log(1/delta) + log det(Gram / ridge)) + sqrt(ridge) B,   B >= ||theta_h||.
+
+    A deterministic signal has no noise: its radius is sqrt(ridge) B_2 alone. A random one in [0, 1] has noise 1/2.
+    Union bound, exactly: over 1 + I signals and H stages; delta = (p/2) / ((1+I) H), and for random signals (p/4) each
+    for kernels and signals. One-hot features: every pair (x, a) has a regression of its own, with B = 1 and the
+    information of its own block, so delta is divided by S A as well. `scale` multiplies the whole; only 1 is certified.
+    """
+
+    scale: float = 1.0
+
+    def linear_radii(self, task: Task, features: Features, ridge: float) -> LinearRadii:
+        """Return the rule as the kernels use it."""
+        H, J = task.horizon, 1 + task.num_constraints
+        blocks = features.num_states * features.num_actions if features.form is None else 1
+        share = task.confidence / (4.0 if task.noisy else 2.0)
+        slack = 2.0 * math.log(J * H * blocks / share)
+        span = np.arange(H - 1, -1, -1.0)
+        return LinearRadii(
+            noise=self.scale * span / 2.0,
+            slack=slack,
+            bias=np.full(H, self.scale * math.sqrt(ridge) * features.kernel_norm),
+            signal_noise=self.scale * (0.5 if task.noisy else 0.0),
+            signal_slack=slack,
+            signal_bias=self.scale * math.sqrt(ridge) * features.signal_norm,
+        )
+
+
+def flat_linear_radii(task: Task, beta: float) -> LinearRadii:
+    """Return the same radius everywhere."""
+    return LinearRadii(np.zeros(task.horizon), 0.0, np.full(task.horizon, beta), 0.0, 0.0, beta)
 
 
 @dataclass(frozen=True)
@@ -108,24 +183,23 @@ class Constants:
     knobs: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
 
     def described(self, task: Task) -> dict[str, Any]:
-        """Return everything as plain data, to be printed and stored with every result."""
-        radii = self.radius.radii(task, self.ridge)
-        rule = {"rule": type(self.radius).__name__, **getattr(self.radius, "__dict__", {})}
+        """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
         return {
             "preset": self.preset,
             "step_size": self.step_size,
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
-            "ridge": self.ridge,
-            "radius": rule,
-            "first_radius": float(radii[0]),
-            "last_radius": float(radii[-1]),
             "confidence": task.confidence,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
             **dict(self.knobs),
         }
+
+
+def rule_data(rule: Any) -> dict[str, Any]:
+    """Return a confidence rule as plain data."""
+    return {"rule": type(rule).__name__, **getattr(rule, "__dict__", {})}
 
 
 def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius
+from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius, rule_data
 from opdop.algorithms.task import Estimates, Task, fitting
 from opdop.kernels import counts as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
@@ -71,6 +71,20 @@ class Counts:
             raise InvalidModelError(f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(sizes)}.")
         kernel.evaluate(self.counts, policy.table, self.q, self.v)
         return self.estimates
+
+    @property
+    def arrays(self) -> kernel.CountTable | kernel.CountLists:
+        """The counts, as the compiled loop takes them."""
+        return self.counts
+
+    def described(self) -> dict[str, Any]:
+        """Return the radius and the ridge as plain data."""
+        return {
+            "ridge": self.ridge,
+            "radius": rule_data(self.radius),
+            "first_radius": float(self.radii[0]),
+            "last_radius": float(self.radii[-1]),
+        }
 
     @property
     def estimates(self) -> Estimates:
@@ -147,8 +161,11 @@ class Counts:
         visits.inverse[:] = 1.0 / (visits.number + self.ridge)
         visits.width[:] = np.sqrt(visits.inverse)
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
-        if bool(fitting(state, "is_table", np.array(True))):
-            (H, S), pairs = visits.touched.shape, visits.number.shape[1]
+        (H, S), pairs = visits.touched.shape, visits.number.shape[1]
+        is_table = bool(fitting(state, "is_table", np.array(True)))
+        if is_table != (S <= TABLE_UP_TO or len(row) >= self.table_from):
+            raise OpdopError("the saved transitions are not kept as so many of them are.")
+        if is_table:
             table = np.zeros((H, S, pairs), dtype=np.int32)
             table[row // pairs, successor, row % pairs] = seen
             self.counts = kernel.CountTable(visits, table)
@@ -186,4 +203,11 @@ def _checked_transitions(
         np.bincount(row, seen, rows), fitting(state, "number", visits.number).ravel()
     ):
         raise OpdopError("the saved transitions do not add up to the saved visits.")
+    if np.unique(row * states + successor).size < row.size:
+        raise OpdopError("a saved transition is there twice.")
+    number = state["number"]
+    if not np.array_equal(fitting(state, "touched", visits.touched), number.reshape(*visits.touched.shape, -1).any(2)):
+        raise OpdopError("the saved visits are not where the policy was improved.")
+    if (number.sum(axis=1) != number[0].sum()).any():
+        raise OpdopError("the saved visits are not equally many at all stages.")
     return row, successor, seen

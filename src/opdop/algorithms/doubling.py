@@ -85,8 +85,8 @@ class Doubling:
         """Go back to a state."""
         self.phase = int(fitting(state, "phase", np.array(0)))
         self.finished = int(fitting(state, "finished", np.array(0)))
-        if not 0 <= self.phase < 32:
-            raise OpdopError(f"the saved phase is {self.phase}; expected 0 to 31.")
+        if not 0 <= self.phase < 32 or self.finished != self.first * (2**self.phase - 1):
+            raise OpdopError(f"phase {self.phase} does not begin after {self.finished} episodes.")
         self.current = self._learner()
         prefix = "current."
         self.current.restore({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})

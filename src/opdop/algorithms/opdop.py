@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.constants import Constants, choose
-from opdop.algorithms.counts import Counts
-from opdop.algorithms.task import Estimates, Evaluator, Task, fitting
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, fitting
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -67,10 +66,8 @@ class OPDOP:
         self.mixing, self.dual_bound = float(mixing), float(dual_bound)
         if constants is None:
             constants = {"preset": "none", **numbers}
-            if isinstance(evaluator, Counts):
-                numbers["ridge"] = evaluator.ridge
-                constants = Constants("none", radius=evaluator.radius, knobs={}, **numbers).described(task)
-        self.constants = dict(constants)
+        own = evaluator.described() if isinstance(evaluator, CompiledEvaluator) else {}
+        self.constants = {**constants, **own}
         self.episodes = 0
         self.policy = np.full((H, S, A), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
@@ -102,12 +99,6 @@ class OPDOP:
             ready = evaluator(task, radius=constants.radius, ridge=constants.ridge)
         else:
             ready = evaluator
-        if isinstance(ready, Counts):
-            constants = replace(constants, radius=ready.radius, ridge=ready.ridge)
-        described = constants.described(task)
-        if ready is evaluator and not isinstance(ready, Counts):
-            described = {name: value for name, value in described.items() if "radius" not in name}
-            described["ridge"] = described["radius"] = "as given to the evaluator"
         return cls(
             task,
             ready,
@@ -115,7 +106,7 @@ class OPDOP:
             dual_step_size=constants.dual_step_size,
             mixing=constants.mixing,
             dual_bound=constants.dual_bound,
-            constants=described,
+            constants=constants.described(task),
         )
 
     def propose(self) -> TabularPolicy:
@@ -169,7 +160,7 @@ class OPDOP:
             "dual": self.dual.copy(),
             "utility_estimates": self.utility_estimates.copy(),
         }
-        if not isinstance(self.evaluator, Counts):  # which keeps them itself
+        if not isinstance(self.evaluator, CompiledEvaluator):  # which keeps them itself
             last = self._estimates
             own |= {"q": last.q.copy(), "v": last.v.copy(), "touched": last.touched.copy()}
         return own | {f"evaluator.{name}": value for name, value in self.evaluator.state().items()}
@@ -187,7 +178,7 @@ class OPDOP:
         self.episodes = int(fitting(state, "episodes", np.array(0)))
         prefix = "evaluator."
         self.evaluator.restore({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-        if isinstance(self.evaluator, Counts):
+        if isinstance(self.evaluator, CompiledEvaluator):
             self._estimates = self.evaluator.estimates if self.episodes else nothing_yet(self.task)
         else:
             names = "q", "v", "touched"
@@ -195,15 +186,15 @@ class OPDOP:
         self._proposed = None
 
     def run_compiled(self, model: loops.Model, uniforms: NDArray[Any], **record: Any) -> int:
-        """Run many episodes in the compiled loop; return how many. Only for `Counts`, which it keeps tidy."""
-        counts = self.evaluator
-        assert isinstance(counts, Counts)
+        """Run many episodes in the compiled loop; return how many. Only for a `CompiledEvaluator`."""
+        evaluator = self.evaluator
+        assert isinstance(evaluator, CompiledEvaluator)
         if not self.episodes:
             uniforms = uniforms[:1]  # Q^0 = 0, whatever the evaluator has seen before
         arrays = loops.PrimalDual(
             policy=self.policy,
-            q=counts.q,
-            v=counts.v,
+            q=evaluator.q,
+            v=evaluator.v,
             dual=self.dual,
             utility_estimates=self.utility_estimates,
             touched=self._estimates.touched,
@@ -214,10 +205,10 @@ class OPDOP:
             mixing=self.mixing,
             dual_bound=self.dual_bound,
         )
-        done = int(loops.run_episodes(arrays, counts.counts, model, counts.table_from, uniforms, **record))
-        if done and counts.is_full:
-            counts.tidy()
-        self._estimates = counts.estimates
+        done = int(loops.run_episodes(arrays, evaluator.arrays, model, evaluator.table_from, uniforms, **record))
+        if done and evaluator.is_full:
+            evaluator.tidy()
+        self._estimates = evaluator.estimates
         self._proposed = None
         self.episodes += done
         return done

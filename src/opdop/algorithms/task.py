@@ -10,7 +10,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularCMDP, TabularPolicy
+from opdop.model import (
+    Episode,
+    Features,
+    InvalidModelError,
+    InvalidParameterError,
+    OpdopError,
+    TabularCMDP,
+    TabularPolicy,
+)
 from opdop.model.checks import Floats, as_floats, as_size, check_distributions
 from opdop.planning import solve
 
@@ -34,6 +42,7 @@ class Task:
     confidence: float = 0.05  # p, the probability with which the guarantee may fail
     slater_gap: float | None = None
     noisy: bool = False
+    features: Features | None = None  # of a linear kernel, if it is known to have one
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -86,6 +95,7 @@ class Task:
             confidence,
             slater_gap,
             noisy,
+            cmdp.features,
         )
 
     @property
@@ -172,6 +182,38 @@ class Evaluator(Protocol):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to a state."""
+        ...
+
+
+@runtime_checkable
+class CompiledEvaluator(Evaluator, Protocol):
+    """An evaluator whose state is arrays, so that the compiled loop can use it."""
+
+    q: Floats  # [1+I, H, S, A]
+    v: Floats  # [1+I, H+1, S]
+    table_from: int
+
+    @property
+    def arrays(self) -> Any:
+        """The state, as `opdop.kernels.evaluators` takes it."""
+        ...
+
+    @property
+    def estimates(self) -> Estimates:
+        """What the last evaluation found."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to `tidy`."""
+        ...
+
+    def tidy(self) -> None:
+        """Make room for more episodes."""
+        ...
+
+    def described(self) -> dict[str, Any]:
+        """Return the radius and the ridge as plain data."""
         ...
 
 

@@ -61,7 +61,7 @@ def random_tabular(
         if successors is None:
             transitions: Any = random.dirichlet(np.full(states, concentration), size=(stored, states, actions))
         else:
-            transitions = [_sparse_kernel(random, states, actions, successors, concentration) for _ in range(stored)]
+            transitions = [sparse_kernel(random, states, actions, successors, concentration) for _ in range(stored)]
         values = random.random((2, stored, states, actions))
         if signals == "bernoulli":
             values = (values < density).astype(np.float64)
@@ -75,7 +75,7 @@ def random_tabular(
     return draw_until_binding(seed, share, draw)
 
 
-def _sparse_kernel(random: np.random.Generator, S: int, A: int, width: int, concentration: float) -> Any:
+def sparse_kernel(random: np.random.Generator, S: int, A: int, width: int, concentration: float) -> Any:
     """Return a kernel [S*A, S] with `width` distinct next states in each row."""
     successors = _distinct(random, S * A, width, S)
     probabilities = random.dirichlet(np.full(width, concentration), size=S * A)

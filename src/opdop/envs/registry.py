@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import importlib
 import inspect
@@ -191,10 +190,7 @@ def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP
                 model = function(*args, **chosen)
             except InvalidModelError as error:
                 raise InvalidParameterError(f"these parameters of {name!r} do not make a problem: {error}") from error
-            shown = copy.copy(model)
-            display = replace(model.display, name=name, summary=summary, parameters=values)
-            object.__setattr__(shown, "display", display)
-            return shown
+            return model.with_display(replace(model.display, name=name, summary=summary, parameters=values))
 
         entry = Environment(name, summary, description, MappingProxyType(_read_signature(name, function)), build)
         entry.check({})

@@ -32,6 +32,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _META = "meta.json"
 _LARGEST_META = 16 * 2**20
+_LARGEST_FILE = 64 * 2**30
 _SEAL = b"opdop file 1, sha256 "  # the zip's comment, followed by the digest in hexadecimal digits
 _DIGITS = 64
 _NUMBERS = "biufc"  # the kinds of dtype that may be stored
@@ -46,7 +47,7 @@ class DamagedFileError(OpdopError):
 # Writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file under a temporary name, flush it to the disk, then rename: a reader sees the old one or the new.
 
     Any number of processes may do so at once; the last one wins. What killed ones leave behind is removed when it is
@@ -64,7 +65,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
         ) from error
 
 
-def _write_once(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def _write_once(path: Path, write: Callable[[BinaryIO], object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -96,7 +97,7 @@ def _remove_leftovers(path: Path, before: float) -> None:
 def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write JSON data and arrays of numbers into one .npz, whole or not at all."""
     try:
-        text = json.dumps(meta, default=_plain_number).encode()
+        text = json.dumps(meta, default=_number).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OpdopError(f"{path} cannot be written: {error}; expected data that JSON can hold.") from error
     if len(text) > _LARGEST_META:
@@ -121,23 +122,34 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArr
     write_whole(path, write)
 
 
-def _plain_number(value: Any) -> Any:
+def _number(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is no JSON data")
 
 
+def plain(value: Any) -> Any:
+    """Return data as JSON gives them back; what JSON has no form for becomes text."""
+
+    def default(odd: Any) -> Any:
+        if isinstance(odd, Mapping):
+            return dict(odd)
+        return odd.tolist() if isinstance(odd, (np.generic, np.ndarray)) else str(odd)
+
+    return json.loads(json.dumps(value, default=default))
+
+
 # Reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_arrays(path: Path, *, kind: str, most_bytes: int) -> tuple[dict[str, Any], Arrays]:
+def read_arrays(path: Path, *, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Return the JSON data and the arrays of a file; anything odd is one clear error, and nothing is ever unpickled.
 
-    `kind` must be what the JSON data say of themselves. A file of more than `most_bytes` is refused.
+    `kind` must be what the JSON data say of themselves.
     """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
-            size = _check_seal(file, most_bytes + _LARGEST_META)
+            size = _check_seal(file)
             with zipfile.ZipFile(file) as archive:
                 meta, arrays = _unpack(archive, size)
         if not isinstance(meta, dict) or meta.get("kind") != kind:
@@ -166,13 +178,13 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _check_seal(file: BinaryIO, most_bytes: int) -> int:
+def _check_seal(file: BinaryIO) -> int:
     """Return the size of a file whose last bytes are the digest of all others."""
     about = os.fstat(file.fileno())
     if not stat.S_ISREG(about.st_mode):
         raise ValueError("it is not a regular file")
-    if about.st_size > most_bytes:
-        raise ValueError(f"it has {about.st_size} bytes, more than such a file can have")
+    if about.st_size > _LARGEST_FILE:
+        raise ValueError(f"it has {about.st_size} bytes, at most {_LARGEST_FILE} can be")
     size = about.st_size - _DIGITS
     if size < len(_SEAL):
         raise ValueError("it is too short")
@@ -199,7 +211,7 @@ def _unpack(archive: zipfile.ZipFile, size: int) -> tuple[Any, Arrays]:
     items = {item.filename: item for item in archive.infolist()}
     if len(items) < len(archive.infolist()):
         raise ValueError("two entries have the same name")
-    if any(item.compress_type != zipfile.ZIP_STORED for item in items.values()):
+    if any(item.compress_type or item.file_size != item.compress_size for item in items.values()):
         raise ValueError("an entry is compressed")
     if sum(item.file_size for item in items.values()) > size:
         raise ValueError("its entries are larger than the file")

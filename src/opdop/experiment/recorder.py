@@ -23,6 +23,25 @@ def recorded_episodes(planned: int, records: int) -> NDArray[np.int64]:
     return np.unique(np.rint(np.concatenate([even, logarithmic])).astype(np.int64))
 
 
+def columns(constraints: int) -> list[str]:
+    """Return the names of what a history tells of each episode it keeps."""
+    each = range(constraints)
+    return [
+        "episode",
+        "reward",
+        *(f"utility_{i}" for i in each),
+        "estimated_reward",
+        *(f"estimated_utility_{i}" for i in each),
+        *(f"dual_{i}" for i in each),
+        "total_reward",
+        *(f"total_utility_{i}" for i in each),
+        "regret",
+        *(f"shortfall_{i}" for i in each),
+        "hard_violation",
+        "violation",
+    ]
+
+
 class Recorder:
     """Sums over all episodes, and a history of some of them.
 
@@ -34,20 +53,7 @@ class Recorder:
         self.thresholds, self.optimal_value = thresholds, optimal_value
         self.kept = recorded_episodes(planned, records)
         self.beyond = max(planned // records, 1)  # past the plan, one in so many
-        self.columns = [
-            "episode",
-            "reward",
-            *(f"utility_{i}" for i in range(I)),
-            "estimated_reward",
-            *(f"estimated_utility_{i}" for i in range(I)),
-            *(f"dual_{i}" for i in range(I)),
-            "total_reward",
-            *(f"total_utility_{i}" for i in range(I)),
-            "regret",
-            *(f"shortfall_{i}" for i in range(I)),
-            "hard_violation",
-            "violation",
-        ]
+        self.columns = columns(I)
         self.episodes = 0
         self.sums = Sums(I)
         self.held = np.full(1 + I, np.nan)  # true totals of the episode measured last
@@ -66,7 +72,8 @@ class Recorder:
             (numbers > self.kept[-1]) & ((numbers - self.kept[-1]) % self.beyond == 0)
         )
         table = np.column_stack([numbers, totals, estimates, dual, running, worst])
-        self.rows.append(table[wanted])
+        if wanted.any():
+            self.rows.append(table[wanted])
         self.last = table[-1]
 
     def _hold(self, totals: Floats) -> Floats:

@@ -7,7 +7,8 @@ gives bitwise the same run either way, in pieces of any size, interrupted and re
 from __future__ import annotations
 
 import hashlib
-import json
+import os
+import reprlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms import OPDOP, Counts, Doubling, Learner, Task, find
+from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
 from opdop.algorithms.task import fitting
 from opdop.envs import make
-from opdop.experiment.files import Arrays, DamagedFileError, read_arrays, write_arrays
+from opdop.experiment.files import Arrays, DamagedFileError, damaged, plain, read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
 from opdop.experiment.recorder import Recorder
 from opdop.experiment.run import Run
@@ -194,7 +195,7 @@ class _Trainer:
         self.learner = self._learner(algorithm, preset, knobs, dual_bound, doubling)
         self.compiled = compiled and self.cmdp is not None and isinstance(self.learner, (OPDOP, Doubling))
         if self.compiled and isinstance(self.learner, OPDOP):
-            self.compiled = isinstance(self.learner.evaluator, Counts)
+            self.compiled = isinstance(self.learner.evaluator, CompiledEvaluator)
         self.measure_every = measure_every
         self.target = before + episodes
         value = self.optimum.value if self.optimum is not None else np.nan
@@ -204,10 +205,11 @@ class _Trainer:
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # the last one played
         self.seconds = 0.0
-        self.config = {
+        config = {
             "problem": self.display.name if named is None else named,
-            "parameters": _plain(self.display.parameters),
+            "parameters": self.display.parameters,
             "model": None if self.cmdp is None else fingerprint(self.cmdp),
+            "task": None if self.cmdp is not None else _facts(self.simulator, task),
             "algorithm": algorithm if isinstance(algorithm, str) else type(algorithm).__name__,
             "preset": preset if isinstance(algorithm, str) else None,
             "knobs": knobs,
@@ -221,6 +223,7 @@ class _Trainer:
             "measure_every": measure_every,
             "records": records,
         }
+        self.config = plain(config)
 
     def _learner(
         self,
@@ -401,45 +404,50 @@ class _Trainer:
 
     def load(self, path: Path) -> None:
         """Go on from a checkpoint."""
-        cells = self.occupancy.size * (8 + 4 * (2 + self.task.num_constraints)) * 8
-        most = 64 * cells + 16 * self.occupancy.size * self.task.num_states + 2**24
-        most += 2 * self.recorder.state_bytes
-        meta, arrays = read_arrays(path, kind=_KIND, most_bytes=most)
+        meta, arrays = read_arrays(path, kind=_KIND)
         self.restore(meta, arrays, origin=str(path))
 
     def restore(self, meta: Mapping[str, Any], arrays: Arrays, *, origin: str) -> None:
         """Go back to a snapshot of the same run."""
+        theirs = meta.get("config")
+        if isinstance(theirs, dict):
+            for name, ours in self.config.items():
+                if theirs.get(name) != ours:
+                    raise InvalidParameterError(
+                        f"{origin} is of another run: its {name} is {reprlib.repr(theirs.get(name))}, and now it is "
+                        f"{reprlib.repr(ours)}. Use the same arguments, or another folder."
+                    )
         try:
-            theirs = meta["config"]
-            different = [name for name in self.config if _plain(self.config[name]) != theirs.get(name)]
-            if different:
-                name = different[0]
-                raise InvalidParameterError(
-                    f"{origin} is of another run: its {name} is {theirs.get(name)!r}, and now it is "
-                    f"{self.config[name]!r}. Use the same arguments, or another folder."
-                )
-            occupancy = arrays["occupancy"]
-            if occupancy.shape != self.occupancy.shape or occupancy.dtype != np.float64:
-                raise OpdopError("the saved occupancy does not fit.")
-            self.occupancy[:] = occupancy
-            self.policy = TabularPolicy.trusted(fitting(arrays, "policy", occupancy)).table
-            self.learner.restore(_under(arrays, "learner."))
-            self.recorder.restore(_under(arrays, "recorder."))
-            if self.recorder.episodes != getattr(self.learner, "episodes", self.recorder.episodes):
-                raise OpdopError("learner and history are not at the same episode.")
-            self.reservoir = list(arrays["reservoir"]) if "reservoir" in arrays else []
-            self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
-            _restore_simulator(self.simulator, meta["simulator"])
-            self.seconds = float(meta["seconds"])
-        except InvalidParameterError:
-            raise
-        except (OpdopError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            raise DamagedFileError(f"{origin} cannot be used: {error}. Delete it to start anew.") from error
+            if not isinstance(theirs, dict):
+                raise OpdopError("it does not say how its run was started.")
+            self._restore(meta, arrays)
+        except Exception as error:  # learners and simulators raise what they like
+            raise damaged(origin, _KIND, error) from error
+
+    def _restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
+        self.occupancy[:] = fitting(arrays, "occupancy", self.occupancy)
+        self.policy = fitting(arrays, "policy", self.occupancy)
+        TabularPolicy(self.policy)  # raises unless it is one
+        self.learner.restore(_under(arrays, "learner."))
+        self.recorder.restore(_under(arrays, "recorder."))
+        episodes = self.recorder.episodes
+        if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
+            raise OpdopError("learner and history are not at the same episode.")
+        if self.cmdp is None and episodes:
+            sampled = (min(episodes, _RESERVOIR), *self.occupancy.shape)
+            self.reservoir = list(fitting(arrays, "reservoir", np.empty(sampled)))
+            PolicyMixture(self.reservoir)
+        seconds = meta["seconds"]
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.0 <= seconds < np.inf:
+            raise OpdopError("the time it took is not a number of seconds.")
+        self.seconds = float(seconds)
+        self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
+        _restore_simulator(self.simulator, meta["simulator"])
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
     """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
-    meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND, most_bytes=64 * 2**30)
+    meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND)
     config = meta.get("config")
     if not isinstance(config, dict) or "episodes" not in meta:
         raise DamagedFileError(f"{Path(folder) / CHECKPOINT} does not say how its run was started.")
@@ -457,7 +465,14 @@ def fingerprint(cmdp: TabularCMDP) -> str:
 
 def _task_of(cmdp: TabularCMDP, planned: int, confidence: float, gap: float | None, noisy: bool) -> Task:
     sizes = cmdp.horizon, cmdp.num_states, cmdp.num_actions
-    return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, confidence, gap, noisy)
+    return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, confidence, gap, noisy, cmdp.features)
+
+
+def _facts(simulator: Simulator, task: Task) -> dict[str, Any]:
+    """Return what tells a simulator's task from others."""
+    facts = {name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "confidence", "noisy")}
+    initial = hashlib.sha256(task.initial.tobytes()).hexdigest()
+    return {"simulator": type(simulator).__name__, **facts, "thresholds": task.thresholds.tolist(), "initial": initial}
 
 
 def _check_sizes(theirs: Task, ours: Task) -> None:
@@ -473,13 +488,6 @@ def _whole(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, at least {least}.")
     return int(value)
-
-
-def _plain(value: Any) -> Any:
-    """Return data as JSON gives them back."""
-    if isinstance(value, Mapping):
-        value = dict(value)
-    return json.loads(json.dumps(value, default=str))
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:

@@ -82,7 +82,7 @@ def evaluate(counts, policy, q, v):
                 for j in range(J):
                     values = q[j, h].ravel()[x * A : after * A]
                     _be_optimistic(totals[j], inverse, width, visits.radii[h], float(H - h), values)
-                    _average(values, policy[h].ravel()[x * A : after * A], v[j, h, x:after])
+                    average(values, policy[h].ravel()[x * A : after * A], v[j, h, x:after])
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -94,7 +94,7 @@ def _be_optimistic(totals, inverse, width, radius, top, q):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def _average(q, policy, v):
+def average(q, policy, v):
     """Write V = <Q, policy> of some states; q and policy flat, v [n]."""
     A = q.shape[0] // v.shape[0]
     for x in range(v.shape[0]):
@@ -174,7 +174,7 @@ def _overload_add_expected(counts, h, first, pairs, v, totals):
 
 
 @njit(cache=True)
-def _count_visit(visits, h, x, pair, observed):
+def count_visit(visits, h, x, pair, observed):
     """Count one visit and its observed signals [J]."""
     visits.touched[h, x] = True
     visits.number[h, pair] += 1.0
@@ -200,7 +200,7 @@ def _table_observe(counts, states, actions, observed):
     for h in range(H):
         pair = states[h] * A + actions[h]
         seen[h, states[h + 1], pair] += 1
-        _count_visit(visits, h, states[h], pair, observed[:, h])
+        count_visit(visits, h, states[h], pair, observed[:, h])
 
 
 def _lists_observe(counts, states, actions, observed):
@@ -211,7 +211,7 @@ def _lists_observe(counts, states, actions, observed):
     for h in range(H):
         pair = states[h] * A + actions[h]
         _count_transition(counts, h * pairs + pair, states[h + 1])
-        _count_visit(visits, h, states[h], pair, observed[:, h])
+        count_visit(visits, h, states[h], pair, observed[:, h])
 
 
 @njit(cache=True)

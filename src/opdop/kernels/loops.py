@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from opdop.kernels.counts import evaluate, is_full, observe
+from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.known import Transitions, count_rows, play, push
 from opdop.kernels.primal_dual import improve, update_dual
 
@@ -113,10 +113,10 @@ def copy_policy(policy, out):
 
 
 @njit(cache=True)
-def run_episodes(learner, counts, model, table_from, uniforms, first, measure_every, waiting, occupancy, record):
+def run_episodes(learner, evaluator, model, table_from, uniforms, first, measure_every, waiting, occupancy, record):
     """Run episodes first + 1, first + 2, ... on uniforms [n, ...]; return how many were run.
 
-    It stops early when the counts need the caller's attention (`is_full`). Episodes whose number less one is a
+    It stops early when the evaluator needs the caller's attention (`is_full`). Episodes whose number less one is a
     multiple of measure_every are measured, 0 measures none; their policies wait in waiting [B, H, S, A] until B of
     them are measured together, which reads the model once instead of B times and changes no bit of any result.
     """
@@ -146,8 +146,8 @@ def run_episodes(learner, counts, model, table_from, uniforms, first, measure_ev
         update_dual(  # line 9
             learner.dual, learner.thresholds, learner.utility_estimates, learner.dual_step_size, learner.dual_bound
         )
-        evaluate(counts, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
-        observe(counts, states, actions, observed)
+        evaluate(evaluator, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
+        observe(evaluator, learner.v, states, actions, observed)
 
         average_start(learner.v, learner.initial, record.estimates[done])
         for i in range(J - 1):
@@ -159,7 +159,7 @@ def run_episodes(learner, counts, model, table_from, uniforms, first, measure_ev
             measured[pending] = done
             pending += 1
         done += 1
-        stop = done == uniforms.shape[0] or is_full(counts, table_from)
+        stop = done == uniforms.shape[0] or is_full(evaluator, table_from)
         if pending == waiting.shape[0] or (stop and pending > 0):
             measure(model, waiting[:pending], float(measure_every), occupancy, totals[:pending])
             for n in range(pending):

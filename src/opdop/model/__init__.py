@@ -3,16 +3,20 @@
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display, Geometry, Quantity
 from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
+from opdop.model.features import Features
+from opdop.model.linear import LinearCMDP
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
 from opdop.model.simulator import Episode, ModelSimulator, Seed, Simulator
 
 __all__ = [
     "Display",
     "Episode",
+    "Features",
     "Geometry",
     "InfeasibleError",
     "InvalidModelError",
     "InvalidParameterError",
+    "LinearCMDP",
     "ModelSimulator",
     "OpdopError",
     "Policy",

@@ -23,6 +23,7 @@ from opdop.model.checks import (
 )
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
+from opdop.model.features import Features
 
 _SHAPES = "[H,S,A,S], [S,A,S] with horizon=H, or scipy.sparse [S*A,S] (one with horizon=H, or a list of H)"
 
@@ -60,6 +61,7 @@ class TabularCMDP:
     thresholds: Floats  # [I]
     initial: Floats  # [S]
     display: Display
+    features: Features | None  # those of a linear kernel, if it has one: what a learner may be told
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class TabularCMDP:
             "thresholds": bounds,
             "initial": _read_initial(initial, S),
             "display": display,
+            "features": None,
         }
         self.__setstate__(fields)
 
@@ -100,6 +103,21 @@ class TabularCMDP:
         self.__dict__.update(fields)
         for array in (*self.transitions, self.signals, self.thresholds, self.initial):
             array.setflags(write=False)
+
+    def with_display(self, display: Display) -> TabularCMDP:
+        """Return the same model with other words and units."""
+        return self._changed(display=_read_display(display, self.num_constraints))
+
+    def with_features(self, features: Features) -> TabularCMDP:
+        """Return the same model with the features of its linear kernel."""
+        if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
+            raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
+        return self._changed(features=features)
+
+    def _changed(self, **fields: Any) -> TabularCMDP:
+        model = object.__new__(TabularCMDP)
+        model.__setstate__({**self.__dict__, **fields})
+        return model
 
     @property
     def num_constraints(self) -> int:
@@ -166,15 +184,9 @@ class TabularCMDP:
         return np.broadcast_to(signals, (len(signals), self.horizon, self.num_states, self.num_actions))
 
     def _with_transitions(self, transitions: Any) -> TabularCMDP:
-        return TabularCMDP(
-            transitions,
-            self.signals[0],
-            self.signals[1:],
-            self.thresholds,
-            self.initial,
-            self.horizon,
-            display=self.display,
-        )
+        signals = self.signals[0], self.signals[1:]
+        model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
+        return model._changed(features=self.features)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"

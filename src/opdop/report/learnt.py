@@ -99,7 +99,13 @@ class Learnt:
     @property
     def ignores_promises(self) -> bool:
         """Whether the algorithm looks for the best reward alone."""
-        return self.run.config["algorithm"] == "oppo"
+        return bool(self.run.config["algorithm"] == "oppo")
+
+    @property
+    def method(self) -> str:
+        """The algorithm, and the preset of its constants if it has one."""
+        config = self.run.config
+        return f"{config['algorithm']}, preset {config['preset']}" if config["preset"] else str(config["algorithm"])
 
     @property
     def exact(self) -> bool:
@@ -162,9 +168,7 @@ class Learnt:
     @property
     def multipliers(self) -> tuple[float, ...]:
         """The multipliers after the last episode, in own units."""
-        return tuple(
-            self.final(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises)
-        )
+        return tuple(self.final(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
 
     # In words ---------------------------------------------------------------------------------------------------------
 
@@ -178,7 +182,9 @@ class Learnt:
             if not fine
         ]
         every = "the promise" if len(kept) == 1 else "every promise"
-        promised = f"breaks {' and '.join(each.rstrip() for each in broken)} per episode" if broken else f"keeps {every}"
+        promised = (
+            f"breaks {' and '.join(each.rstrip() for each in broken)} per episode" if broken else f"keeps {every}"
+        )
         better = self.regret.total < 0.0
         joined = ", because it" if better and broken else " and"
         return f"The average policy {self._distance()}{joined} {promised}."

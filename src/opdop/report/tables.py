@@ -118,7 +118,8 @@ def problem_page(entry: Environment, answer: Answer) -> RenderableType:
 def answer_page(answer: Answer, *, width: int) -> RenderableType:
     """Return the optimum of a problem: its values, its promises, what they cost, and where its policy goes."""
     cmdp, optimum = answer.cmdp, answer.optimum
-    parts: list[RenderableType] = [_heading(cmdp.display), Text(""), _values(answer), Text(""), _promises(answer), Text("")]
+    gap = Text("")
+    parts: list[RenderableType] = [_heading(cmdp.display), gap, _values(answer), gap, _promises(answer), gap]
     if cmdp.display.geometry is not None:
         visits = VisitMap.of(cmdp, optimum.policy)
         drawn = visits.text(width - 2)
@@ -145,7 +146,7 @@ def run_page(learnt: Learnt) -> RenderableType:
     for i, promise in enumerate(learnt.promises):
         facts.add_row("multiplier" if i == 0 else "", _multiplier(learnt, i, promise))
     facts.add_row("believes", _beliefs(learnt))
-    facts.add_row("algorithm", f"{config['algorithm']}, preset {config['preset']}")
+    facts.add_row("algorithm", learnt.method)
     facts.add_row("constants", constants_text(run.constants))
     pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
@@ -241,9 +242,7 @@ def _policies(learnt: Learnt) -> Table:
     table.add_row(learnt.reward.name, _aim(learnt.reward), *_shown(learnt.reward, best), learnt.reward.unit)
     for i, promise in enumerate(learnt.promises):
         totals = (promise.attained, average.utilities[i], last.utilities[i], promise.unconstrained)
-        table.add_row(
-            promise.quantity.name, _wanted(promise), *_shown(promise.quantity, totals), promise.quantity.unit
-        )
+        table.add_row(promise.quantity.name, _wanted(promise), *_shown(promise.quantity, totals), promise.quantity.unit)
     return table
 
 

@@ -1,0 +1,199 @@
+"""Algorithm 2: optimistic policy evaluation by least squares with bonus, for linear kernels.
+
+The arithmetic is in `opdop.kernels.lstd`; its trailing comments name the paper's lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.algorithms.constants import (
+    FixedRadius,
+    LinearRadius,
+    PaperRadius,
+    SelfNormalisedRadius,
+    WeissmanRadius,
+    flat_linear_radii,
+    rule_data,
+)
+from opdop.algorithms.task import Estimates, Task, fitting
+from opdop.kernels import counts as counts_kernel
+from opdop.kernels import evaluators
+from opdop.kernels import lstd as kernel
+from opdop.model import Episode, InvalidModelError, InvalidParameterError, TabularPolicy
+from opdop.model.features import Features, one_hot
+
+_MOST_BYTES = 8 * 2**30
+
+
+CERTIFIED = SelfNormalisedRadius()
+
+
+class LSTD:
+    """Values policies by ridge regressions on the features of a linear kernel.
+
+    `radius` is the paper's beta as a number, or a confidence rule. One-hot features never form a d1 x d1 matrix.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        features: Features | None = None,
+        *,
+        radius: float | LinearRadius | PaperRadius | WeissmanRadius = CERTIFIED,
+        ridge: float = 1.0,
+    ) -> None:
+        features = features or task.features or one_hot(task.num_states, task.num_actions)
+        if isinstance(ridge, bool) or not (math.isfinite(ridge) and ridge > 0.0):
+            raise InvalidParameterError(f"ridge is {ridge!r}; expected a positive number.")
+        sizes = (task.num_states, task.num_actions)
+        if (features.num_states, features.num_actions) != sizes:
+            raise InvalidModelError(
+                f"the features are for {features.num_states} states and {features.num_actions} actions; "
+                f"the task has {sizes[0]} and {sizes[1]}."
+            )
+        self.task, self.features, self.ridge = task, features, float(ridge)
+        self.radius: Any
+        if isinstance(radius, (int, float)):
+            self.radius = FixedRadius(float(radius))
+            self.radii = flat_linear_radii(task, float(self.radius.radii(task, ridge)[0]))
+        else:
+            self.radius = radius.linear if isinstance(radius, (PaperRadius, WeissmanRadius)) else radius
+            self.radii = self.radius.linear_radii(task, features, self.ridge)
+        J, H, S, A = 1 + task.num_constraints, task.horizon, *sizes
+        self.q, self.v = np.zeros((J, H, S, A)), np.zeros((J, H + 1, S))
+        self.touched = np.ones((H, S), dtype=np.bool_)
+        self.table_from = 0  # nothing grows here
+        self._arrays = self._one_hot() if features.form is None else self._linear()
+
+    @property
+    def arrays(self) -> kernel.Linear | kernel.OneHot:
+        """The regressions, as the compiled loop takes them."""
+        return self._arrays
+
+    @property
+    def is_full(self) -> bool:
+        """Never: nothing grows here."""
+        return False
+
+    def tidy(self) -> None:
+        """Nothing to do."""
+
+    def described(self) -> dict[str, Any]:
+        """Return the radius and the ridge as plain data; radii as they are before the first episode."""
+        first, last = (self.radii.noise[h] * math.sqrt(self.radii.slack) + self.radii.bias[h] for h in (0, -1))
+        return {
+            "ridge": self.ridge,
+            "radius": rule_data(self.radius),
+            "first_radius": float(first),
+            "last_radius": float(last),
+            "signal_radius": float(
+                self.radii.signal_noise * math.sqrt(self.radii.signal_slack) + self.radii.signal_bias
+            ),
+            "features": f"{self.features.name}, d1 = {self.features.kernel_dim}, d2 = {self.features.signal_dim}",
+        }
+
+    def evaluate(self, policy: TabularPolicy) -> Estimates:
+        """Return the optimistic values of a policy from the episodes observed so far."""
+        if policy.table.shape != self.q.shape[1:]:
+            raise InvalidModelError(
+                f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(self.q.shape[1:])}."
+            )
+        evaluators.evaluate(self.arrays, policy.table, self.q, self.v)
+        return self.estimates
+
+    @property
+    def estimates(self) -> Estimates:
+        """What the last evaluation found."""
+        return Estimates(self.q, self.v, self.touched)
+
+    def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
+        """Put one episode into the regressions, with the value functions of the last evaluation."""
+        episode = self.task.checked(episode)
+        evaluators.observe(self.arrays, self.v, episode.states, episode.actions, episode.signals)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that later estimates depend on."""
+        return {name: array.copy() for name, array in self._changing().items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        checked = {name: fitting(state, name, array) for name, array in self._changing().items()}
+        for name, array in self._changing().items():
+            array[...] = checked[name]
+
+    def _changing(self) -> dict[str, NDArray[Any]]:
+        """Return every array that changes with the episodes."""
+        named: dict[str, Any] = dict(self.arrays._asdict())
+        if isinstance(self.arrays, kernel.OneHot):
+            named |= {f"visits_{name}": array for name, array in self.arrays.visits._asdict().items()}
+        fixed = {"form", "varphi", "radii", "ridge", "visits", "visits_radii", "visits_ridge"}
+        return {name: array for name, array in named.items() if name not in fixed} | {"q": self.q, "v": self.v}
+
+    def _linear(self) -> kernel.Linear:
+        J, H = self.q.shape[:2]
+        d1, d2, ridge = self.features.kernel_dim, self.features.signal_dim, self.ridge
+        _check_memory(2 * J * H * d1 * d1 + 2 * H * d2 * d2, f"d1 = {d1}, d2 = {d2}")
+        varphi = np.ascontiguousarray(self.features.varphi)
+        return kernel.Linear(
+            form=self.features.form,  # type: ignore[arg-type]
+            varphi=varphi,
+            radii=self.radii,
+            ridge=ridge,
+            gram=_eyes((J, H), d1, ridge),
+            inverse=_eyes((J, H), d1, 1.0 / ridge),
+            target=np.zeros((J, H, d1)),
+            information=np.zeros((J, H)),
+            updates=np.zeros((J, H), dtype=np.int64),
+            signal_gram=_eyes((H,), d2, ridge),
+            signal_inverse=_eyes((H,), d2, 1.0 / ridge),
+            signal_target=np.zeros((J, H, d2)),
+            signal_information=np.zeros(H),
+            signal_updates=np.zeros(H, dtype=np.int64),
+            signal_width=np.tile((varphi**2).sum(axis=0) / ridge, (H, 1)),
+        )
+
+    def _one_hot(self) -> kernel.OneHot:
+        J, H, S, A = self.q.shape
+        pairs, ridge = S * A, self.ridge
+        _check_memory(2 * J * H * pairs * S * S, f"S = {S}, A = {A}, H = {H}: use Counts instead")
+        visits = counts_kernel.Visits(
+            touched=np.zeros((H, S), dtype=np.bool_),
+            number=np.zeros((H, pairs)),
+            sums=np.zeros((J, H, pairs)),
+            lost=np.zeros((J, H, pairs)),
+            inverse=np.full((H, pairs), 1.0 / ridge),
+            width=np.full((H, pairs), 1.0 / math.sqrt(ridge)),
+            radii=np.zeros(H),
+            ridge=ridge,
+        )
+        return kernel.OneHot(
+            radii=self.radii,
+            ridge=ridge,
+            gram=_eyes((J, H, pairs), S, ridge),
+            inverse=_eyes((J, H, pairs), S, 1.0 / ridge),
+            target=np.zeros((J, H, pairs, S)),
+            weights=np.zeros((J, H, pairs, S)),
+            information=np.zeros((J, H, pairs)),
+            updates=np.zeros((J, H, pairs), dtype=np.int64),
+            visits=visits,
+        )
+
+
+def _eyes(lead: tuple[int, ...], d: int, value: float) -> NDArray[np.float64]:
+    """Return value times the identity [*lead, d, d]."""
+    out = np.zeros((*lead, d, d))
+    out[..., np.arange(d), np.arange(d)] = value
+    return out
+
+
+def _check_memory(numbers: int, text: str) -> None:
+    if 8 * numbers > _MOST_BYTES:
+        raise InvalidParameterError(
+            f"the regressions would take {8 * numbers / 2**30:.1f} GB ({text}); at most {_MOST_BYTES / 2**30:.0f} GB."
+        )

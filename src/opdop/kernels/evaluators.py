@@ -1,0 +1,79 @@
+"""One way to call every evaluator: Algorithm 2 in its forms and Algorithm 3, chosen by the type of their state."""
+
+from __future__ import annotations
+
+from numba import types
+from numba.extending import overload
+
+from opdop.kernels import counts, lstd
+
+
+def _implementation(state, of_counts, of_linear, of_one_hot):
+    """Return the implementation for a state, given as a value or as a Numba type."""
+    kind = state.instance_class if isinstance(state, types.BaseNamedTuple) else type(state)
+    by_kind = {
+        counts.CountTable: of_counts,
+        counts.CountLists: of_counts,
+        lstd.Linear: of_linear,
+        lstd.OneHot: of_one_hot,
+    }
+    return by_kind.get(kind)
+
+
+def evaluate(state, policy, q, v):
+    """Evaluate policy [H, S, A] optimistically into q [J, H, S, A] and v [J, H+1, S]."""
+    _implementation(state, counts.evaluate, lstd.evaluate_linear, lstd.evaluate_one_hot)(state, policy, q, v)
+
+
+@overload(evaluate)
+def _overload_evaluate(state, policy, q, v):
+    def of_counts(state, policy, q, v):
+        counts.evaluate(state, policy, q, v)
+
+    def of_linear(state, policy, q, v):
+        lstd.evaluate_linear(state, policy, q, v)
+
+    def of_one_hot(state, policy, q, v):
+        lstd.evaluate_one_hot(state, policy, q, v)
+
+    return _implementation(state, of_counts, of_linear, of_one_hot)
+
+
+def observe(state, v, states, actions, observed):
+    """Put one episode into the data, with the value functions v [J, H+1, S] of its own evaluation."""
+    _implementation(state, _count, lstd.observe_linear, lstd.observe_one_hot)(state, v, states, actions, observed)
+
+
+def _count(state, v, states, actions, observed):
+    counts.observe_episode(state, states, actions, observed)
+
+
+@overload(observe)
+def _overload_observe(state, v, states, actions, observed):
+    def of_counts(state, v, states, actions, observed):
+        counts.observe(state, states, actions, observed)
+
+    def of_linear(state, v, states, actions, observed):
+        lstd.observe_linear(state, v, states, actions, observed)
+
+    def of_one_hot(state, v, states, actions, observed):
+        lstd.observe_one_hot(state, v, states, actions, observed)
+
+    return _implementation(state, of_counts, of_linear, of_one_hot)
+
+
+def is_full(state, table_from):
+    """Whether the data need the caller's attention before the next episode; only counts ever do."""
+    return _implementation(state, counts.is_full, _never_full, _never_full)(state, table_from)
+
+
+def _never_full(state, table_from):
+    return False
+
+
+@overload(is_full)
+def _overload_is_full(state, table_from):
+    def of_counts(state, table_from):
+        return counts.is_full(state, table_from)
+
+    return _implementation(state, of_counts, _never_full, _never_full)

@@ -1,0 +1,232 @@
+"""Algorithm 2: optimistic policy evaluation by least squares, for linear kernels and for one-hot features.
+
+The value functions of episode tau stay in the regressions as they were: each observation enters once, with the features
+phi^tau and the value V^tau of its own episode. So the state is recursive, and nothing grows with the episodes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from opdop.kernels.counts import Visits, average, count_visit
+from opdop.kernels.features import Form, dimension, integrate, moments, states_at_once
+from opdop.kernels.regression import REFRESH, add_row, invert, multiply, predict, quadratic_forms
+
+_EXACT = {"contract"}  # see features.py
+
+
+class Radii(NamedTuple):
+    """radius = noise * sqrt(slack + information) + bias, information being log det(Gram / ridge)."""
+
+    noise: np.ndarray  # [H]
+    slack: float
+    bias: np.ndarray  # [H]
+    signal_noise: float
+    signal_slack: float
+    signal_bias: float
+
+
+class Linear(NamedTuple):
+    """The regressions of a linear kernel: one for each signal and stage, and one Gram matrix for all signals' means."""
+
+    form: Form
+    varphi: np.ndarray  # [d2, S*A]
+    radii: Radii
+    ridge: float
+    gram: np.ndarray  # [J, H, d1, d1]
+    inverse: np.ndarray  # [J, H, d1, d1]
+    target: np.ndarray  # [J, H, d1]: sum of phi^tau V^tau(next)
+    information: np.ndarray  # [J, H]
+    updates: np.ndarray  # [J, H] int64
+    signal_gram: np.ndarray  # [H, d2, d2]
+    signal_inverse: np.ndarray  # [H, d2, d2]
+    signal_target: np.ndarray  # [J, H, d2]
+    signal_information: np.ndarray  # [H]
+    signal_updates: np.ndarray  # [H] int64
+    signal_width: np.ndarray  # [H, S*A]: varphi^T inverse varphi
+
+
+class OneHot(NamedTuple):
+    """The same for one-hot features: the Gram matrix falls into S*A blocks of S x S, and the signals' into counts."""
+
+    radii: Radii
+    ridge: float
+    gram: np.ndarray  # [J, H, S*A, S, S]
+    inverse: np.ndarray  # [J, H, S*A, S, S]
+    target: np.ndarray  # [J, H, S*A, S]
+    weights: np.ndarray  # [J, H, S*A, S]: inverse @ target
+    information: np.ndarray  # [J, H, S*A]
+    updates: np.ndarray  # [J, H, S*A] int64
+    visits: Visits
+
+
+@njit(cache=True)
+def kernel_radius(radii, h, information):
+    """Return the radius of the kernel's regression at a stage."""
+    return radii.noise[h] * math.sqrt(radii.slack + information) + radii.bias[h]
+
+
+@njit(cache=True)
+def signal_radius(radii, information):
+    """Return the radius of the signals' regression."""
+    return radii.signal_noise * math.sqrt(radii.signal_slack + information) + radii.signal_bias
+
+
+@njit(cache=True, fastmath=_EXACT)
+def evaluate_linear(state, policy, q, v):
+    """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S]."""
+    J = q.shape[0]
+    H, S, A = policy.shape
+    d1, d2 = dimension(state.form), state.varphi.shape[0]
+    block = states_at_once(state.form, S)
+    phi, common = np.empty((d1, block * A)), np.empty(d1)
+    values, forms = np.empty(block * A), np.empty(block * A)
+    w, u = np.empty(d1), np.empty(d2)
+    v[:, H] = 0.0
+    for h in range(H - 1, -1, -1):  # line 3
+        certain = signal_radius(state.radii, state.signal_information[h])
+        for j in range(J):
+            multiply(state.inverse[j, h], state.target[j, h], w)  # line 5
+            multiply(state.signal_inverse[h], state.signal_target[j, h], u)  # line 9
+            radius = kernel_radius(state.radii, h, state.information[j, h])
+            moments(state.form, v[j, h + 1], common)
+            for x in range(0, S, block):
+                after = min(x + block, S)
+                first, pairs = x * A, (after - x) * A
+                for pair in range(pairs):
+                    values[pair] = certain * math.sqrt(max(state.signal_width[h, first + pair], 0.0))  # line 10
+                predict(u, state.varphi[:, first : first + pairs], pairs, values)
+                if h < H - 1:
+                    integrate(state.form, v[j, h + 1], common, first, pairs, phi)  # line 6
+                    predict(w, phi, pairs, values)
+                    quadratic_forms(state.inverse[j, h], phi, pairs, forms)
+                    for pair in range(pairs):
+                        values[pair] += radius * math.sqrt(max(forms[pair], 0.0))  # line 7
+                chosen = q[j, h].ravel()[first : first + pairs]
+                for pair in range(pairs):
+                    chosen[pair] = min(max(values[pair], 0.0), float(H - h))  # line 11
+                average(chosen, policy[h].ravel()[first : first + pairs], v[j, h, x:after])  # line 12
+
+
+@njit(cache=True, fastmath=_EXACT)
+def observe_linear(state, v, states, actions, observed):
+    """Put one episode into the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
+    J, H = observed.shape
+    A = state.varphi.shape[1] // v.shape[2]
+    d1, d2 = dimension(state.form), state.varphi.shape[0]
+    phi, common = np.empty((d1, 1)), np.empty(d1)
+    x, direction = np.empty(d1), np.empty(d1)
+    f, along = np.empty(d2), np.empty(d2)
+    for h in range(H):
+        pair = states[h] * A + actions[h]
+        if h < H - 1:
+            for j in range(J):
+                moments(state.form, v[j, h + 1], common)
+                integrate(state.form, v[j, h + 1], common, pair, 1, phi)
+                for i in range(d1):
+                    x[i] = phi[i, 0]
+                growth = add_row(x, state.gram[j, h], state.inverse[j, h], direction)  # line 4
+                state.information[j, h] += math.log(growth)
+                for i in range(d1):
+                    state.target[j, h, i] += x[i] * v[j, h + 1, states[h + 1]]
+                state.updates[j, h] += 1
+                if state.updates[j, h] % REFRESH == 0:
+                    logdet = invert(state.gram[j, h], state.inverse[j, h])
+                    state.information[j, h] = logdet - d1 * math.log(state.ridge)
+        for i in range(d2):
+            f[i] = state.varphi[i, pair]
+        growth = add_row(f, state.signal_gram[h], state.signal_inverse[h], along)  # line 8
+        state.signal_information[h] += math.log(growth)
+        for j in range(J):
+            for i in range(d2):
+                state.signal_target[j, h, i] += f[i] * observed[j, h]
+        state.signal_updates[h] += 1
+        if state.signal_updates[h] % REFRESH == 0:
+            logdet = invert(state.signal_gram[h], state.signal_inverse[h])
+            state.signal_information[h] = logdet - d2 * math.log(state.ridge)
+            quadratic_forms(state.signal_inverse[h], state.varphi, state.varphi.shape[1], state.signal_width[h])
+        else:
+            _narrow(state.varphi, along, growth, state.signal_width[h])
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _narrow(varphi, along, growth, width):
+    """Take from every width what one observation adds to the Gram matrix: (varphi . inverse x)^2 / growth."""
+    reach = np.zeros(width.shape[0])
+    predict(along, varphi, width.shape[0], reach)
+    for pair in range(width.shape[0]):
+        width[pair] -= reach[pair] * reach[pair] / growth
+
+
+@njit(cache=True, fastmath=_EXACT)
+def evaluate_one_hot(state, policy, q, v):
+    """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S]."""
+    visits = state.visits
+    J = q.shape[0]
+    H, S, A = policy.shape
+    v[:, H] = 0.0
+    for h in range(H - 1, -1, -1):  # line 3
+        for j in range(J):
+            ahead = v[j, h + 1]
+            for x in range(S):
+                for a in range(A):
+                    pair = x * A + a
+                    # The signals' Gram matrix is diagonal: counts and ridge.
+                    certain = signal_radius(state.radii, math.log1p(visits.number[h, pair] / state.ridge))
+                    value = visits.sums[j, h, pair] * visits.inverse[h, pair]  # lines 8 and 9
+                    value += certain * visits.width[h, pair]  # line 10
+                    if h < H - 1:
+                        value += _dot(ahead, state.weights[j, h, pair])
+                        form = quadratic_form(state.inverse[j, h, pair], ahead)
+                        radius = kernel_radius(state.radii, h, state.information[j, h, pair])
+                        value += radius * math.sqrt(max(form, 0.0))  # line 7
+                    q[j, h, x, a] = min(max(value, 0.0), float(H - h))  # line 11
+            average(q[j, h].ravel(), policy[h].ravel(), v[j, h])  # line 12
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _dot(a, b):
+    total = 0.0
+    for n in range(a.shape[0]):
+        total += a[n] * b[n]
+    return total
+
+
+@njit(cache=True, fastmath=_EXACT)
+def quadratic_form(matrix, x):
+    """Return x^T matrix x for a symmetric matrix [d, d]."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        row = matrix[i]
+        inner = 0.5 * row[i] * x[i]
+        for k in range(i):
+            inner += row[k] * x[k]
+        total += 2.0 * x[i] * inner
+    return total
+
+
+@njit(cache=True, fastmath=_EXACT)
+def observe_one_hot(state, v, states, actions, observed):
+    """Put one episode into the blocks of the pairs that it visited."""
+    J, H = observed.shape
+    S = v.shape[2]
+    A = state.visits.number.shape[1] // S
+    direction = np.empty(S)
+    for h in range(H):
+        pair = states[h] * A + actions[h]
+        count_visit(state.visits, h, states[h], pair, observed[:, h])
+        if h < H - 1:
+            for j in range(J):
+                x, gram, inverse = v[j, h + 1], state.gram[j, h, pair], state.inverse[j, h, pair]
+                growth = add_row(x, gram, inverse, direction)  # line 4
+                state.information[j, h, pair] += math.log(growth)
+                for y in range(S):
+                    state.target[j, h, pair, y] += x[y] * x[states[h + 1]]
+                state.updates[j, h, pair] += 1
+                if state.updates[j, h, pair] % REFRESH == 0:
+                    state.information[j, h, pair] = invert(gram, inverse) - S * math.log(state.ridge)
+                multiply(inverse, state.target[j, h, pair], state.weights[j, h, pair])  # line 5

@@ -1,0 +1,108 @@
+"""Ridge regressions kept up to date one observation at a time, with an inverse that cannot drift away."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+# The inverse is updated by Sherman and Morrison's formula, and computed anew from the Gram matrix after so many
+# updates: its error stays that of a few hundred updates, however long the run.
+REFRESH = 256
+
+
+@njit(cache=True, fastmath={"contract"})
+def multiply(matrix, x, out):
+    """Write the symmetric matrix [d, d] times x [d] into out [d]."""
+    d = x.shape[0]
+    for i in range(d):
+        out[i] = 0.0
+    for k in range(d):
+        row, factor = matrix[k], x[k]
+        for i in range(d):
+            out[i] += row[i] * factor
+
+
+@njit(cache=True, fastmath={"contract"})
+def invert(gram, inverse):
+    """Write the inverse of a positive definite gram [d, d]; return its log determinant (Cholesky)."""
+    d = gram.shape[0]
+    root = np.zeros((d, d))
+    logdet = 0.0
+    for i in range(d):
+        for k in range(i + 1):
+            total = gram[i, k]
+            for n in range(k):
+                total -= root[i, n] * root[k, n]
+            if i == k:
+                root[i, i] = math.sqrt(total)
+                logdet += 2.0 * math.log(root[i, i])
+            else:
+                root[i, k] = total / root[k, k]
+    column = np.empty(d)
+    for k in range(d):
+        for i in range(d):
+            total = 1.0 if i == k else 0.0
+            for n in range(i):
+                total -= root[i, n] * column[n]
+            column[i] = total / root[i, i]
+        for i in range(d - 1, -1, -1):
+            total = column[i]
+            for n in range(i + 1, d):
+                total -= root[n, i] * column[n]
+            column[i] = total / root[i, i]
+        for i in range(d):
+            inverse[i, k] = column[i]
+    for i in range(d):
+        for k in range(i):
+            mean = 0.5 * (inverse[i, k] + inverse[k, i])
+            inverse[i, k] = mean
+            inverse[k, i] = mean
+    return logdet
+
+
+@njit(cache=True, fastmath={"contract"})
+def add_row(x, gram, inverse, direction):
+    """Add the outer product of x [d] to gram and update its inverse; return the growth of the determinant.
+
+    direction [d] becomes inverse @ x as it was before.
+    """
+    d = x.shape[0]
+    multiply(inverse, x, direction)
+    growth = 1.0
+    for i in range(d):
+        growth += x[i] * direction[i]
+    for i in range(d):
+        for k in range(d):
+            gram[i, k] += x[i] * x[k]
+            inverse[i, k] -= direction[i] * direction[k] / growth
+    return growth
+
+
+@njit(cache=True, fastmath={"contract"})
+def quadratic_forms(matrix, phi, pairs, out):
+    """Write phi^T matrix phi of every pair, phi [d, pairs], matrix [d, d] symmetric."""
+    d = phi.shape[0]
+    inner = np.empty(pairs)
+    for pair in range(pairs):
+        out[pair] = 0.0
+    for i in range(d):
+        row = phi[i]
+        for pair in range(pairs):
+            inner[pair] = 0.5 * matrix[i, i] * row[pair]
+        for k in range(i + 1, d):
+            factor, other = matrix[i, k], phi[k]
+            for pair in range(pairs):
+                inner[pair] += factor * other[pair]
+        for pair in range(pairs):
+            out[pair] += 2.0 * row[pair] * inner[pair]
+
+
+@njit(cache=True, fastmath={"contract"})
+def predict(weights, phi, pairs, out):
+    """Add phi^T weights of every pair to out, phi [d, pairs]."""
+    for i in range(phi.shape[0]):
+        row, weight = phi[i], weights[i]
+        for pair in range(pairs):
+            out[pair] += weight * row[pair]

@@ -1,0 +1,193 @@
+"""Feature families of linear kernels: P(y | x, a) = <psi(x, a, y), theta>, signals = <varphi(x, a), theta_r>.
+
+A family knows its psi in the form in which integrals against it are cheap, and its varphi as a table. Families here are
+for finitely many states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
+from opdop.model.checks import Floats, as_floats, as_size
+from opdop.model.errors import InvalidModelError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Features:
+    """What a learner with a linear kernel is told: psi in one of its forms, and varphi [S, A, d2].
+
+    `form` is None for one-hot features, which nobody ever writes out. `kernel_norm` bounds the norm of the kernel's
+    weights: sqrt(d1) by the paper's assumption, 1 for the weights of a mixture.
+    """
+
+    name: str
+    num_states: int
+    num_actions: int
+    kernel_dim: int  # d1
+    signal_dim: int  # d2
+    kernel_norm: float
+    signal_norm: float
+    form: Form | None
+    varphi: Floats  # [d2, S*A]; empty for one-hot
+
+    def integrate(self, v: Any) -> Floats:
+        """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""
+        S, A = self.num_states, self.num_actions
+        values = np.ascontiguousarray(v, dtype=np.float64)
+        if values.shape != (S,):
+            raise InvalidModelError(f"V has shape {list(values.shape)}; expected [S] = [{S}].")
+        if self.form is None:
+            phi = np.zeros((S * A, S * A, S))
+            phi[np.arange(S * A), np.arange(S * A)] = values
+            return phi.reshape(S, A, -1)
+        out = np.empty((self.kernel_dim, S * A))
+        integrate_all(self.form, values, out)
+        return out.T.reshape(S, A, self.kernel_dim).copy()
+
+    def signal_features(self) -> Floats:
+        """Return varphi as [S, A, d2]."""
+        S, A = self.num_states, self.num_actions
+        if self.form is None:
+            return np.eye(S * A).reshape(S, A, S * A)
+        return self.varphi.T.reshape(S, A, self.signal_dim).copy()
+
+    def kernel(self, weights: Floats) -> Any:
+        """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense."""
+        S, A = self.num_states, self.num_actions
+        if self.form is None:
+            return weights.reshape(S * A, S)
+        if isinstance(self.form, Listed):
+            values = self.form.psi @ weights
+            return sparse.csr_array((values, self.form.successors, self.form.starts), shape=(S * A, S))
+        if isinstance(self.form, Embedded):
+            square = weights.reshape(len(self.form.left), len(self.form.right))
+            return self.form.left.T @ square @ self.form.right
+        return np.einsum("yip,i->py", self.form.psi, weights)
+
+    def signals(self, weights: Floats) -> Floats:
+        """Return the signal of weights [d2] as [S, A]."""
+        flat = weights if self.form is None else weights @ self.varphi
+        return flat.reshape(self.num_states, self.num_actions)
+
+    def integral_norms(self) -> Floats:
+        """Return for each pair [S, A] a bound on || sum_y psi(x, a, y) V(y) || over all V: S -> [0, 1].
+
+        Component by component the sum is largest where V picks the positive, or the negative, parts of psi. For
+        psi >= 0 the bound is attained, at V = 1.
+        """
+        S, A = self.num_states, self.num_actions
+        if self.form is None:
+            return np.full((S, A), np.sqrt(S))
+        if isinstance(self.form, Embedded):
+            up, down = np.maximum(self.form.right, 0.0).sum(axis=1), np.maximum(-self.form.right, 0.0).sum(axis=1)
+            most = np.abs(self.form.left)[:, None, :] * np.maximum(up, down)[:, None]
+            return np.asarray(np.sqrt((most**2).sum(axis=(0, 1))).reshape(S, A))
+        if isinstance(self.form, Table):
+            up, down = np.maximum(self.form.psi, 0.0).sum(axis=0), np.maximum(-self.form.psi, 0.0).sum(axis=0)
+        else:
+            rows = np.repeat(np.arange(S * A), np.diff(self.form.starts))
+            sums = [np.zeros((S * A, self.kernel_dim)) for _ in range(2)]
+            np.add.at(sums[0], rows, np.maximum(self.form.psi, 0.0))
+            np.add.at(sums[1], rows, np.maximum(-self.form.psi, 0.0))
+            up, down = sums[0].T, sums[1].T
+        return np.asarray(np.sqrt((np.maximum(up, down) ** 2).sum(axis=0)).reshape(S, A))
+
+    def __repr__(self) -> str:
+        return (
+            f"Features({self.name}: {self.num_states} states, {self.num_actions} actions, "
+            f"d1 = {self.kernel_dim}, d2 = {self.signal_dim})"
+        )
+
+
+def one_hot(num_states: int, num_actions: int) -> Features:
+    """Return the features of an unstructured finite model: one component for each transition, and for each pair."""
+    S, A = as_size("num_states", num_states), as_size("num_actions", num_actions)
+    # A pair's block of weights is a distribution, of norm at most 1; a signal's weight at most 1.
+    return Features("one-hot", S, A, S * S * A, S * A, 1.0, 1.0, None, np.empty((0, S * A)))
+
+
+def mixture(bases: Sequence[Any], varphi: Any) -> Features:
+    """Return the features of a mixture of known kernels: psi_i(x, a, y) = P_i(y | x, a), with weights that sum to 1.
+
+    bases: d kernels, each [S, A, S] or scipy.sparse [S*A, S]. varphi: [S, A, d2].
+    """
+    signal_table, S, A = _varphi(varphi)
+    if not len(bases):
+        raise InvalidModelError("bases is empty; expected at least one kernel.")
+    matrices = [_base(f"bases[{i}]", base, S, A) for i, base in enumerate(bases)]
+    # An entry for every (pair, successor) that some base allows, in order.
+    cells = [np.repeat(np.arange(S * A), np.diff(m.indptr)) * S + m.indices for m in matrices]
+    allowed = np.unique(np.concatenate(cells))
+    psi = np.zeros((len(allowed), len(matrices)))
+    for i, matrix in enumerate(matrices):
+        psi[np.searchsorted(allowed, cells[i]), i] = matrix.data
+    starts = np.searchsorted(allowed, np.arange(S * A + 1) * S)
+    form = Listed(starts.astype(np.int64), (allowed % S).astype(np.int32), psi)
+    d2 = len(signal_table)
+    return Features("mixture", S, A, len(bases), d2, 1.0, np.sqrt(d2), form, signal_table)
+
+
+def embedding(left: Any, right: Any, varphi: Any) -> Features:
+    """Return the features psi(x, a, y) = left(x, a) outer right(y).
+
+    left: [S, A, dl]. right: [S, dr]. varphi: [S, A, d2].
+    """
+    signal_table, S, A = _varphi(varphi)
+    p = as_floats("left", left, "[S,A,dl]")
+    q = as_floats("right", right, f"[S,dr], S = {S}")
+    if p.shape[:2] != (S, A) or p.ndim != 3 or not p.shape[2]:
+        raise InvalidModelError(f"left has shape {list(p.shape)}; expected [S,A,dl] = [{S},{A},dl].")
+    if q.ndim != 2 or q.shape[0] != S or not q.shape[1]:
+        raise InvalidModelError(f"right has shape {list(q.shape)}; expected [S,dr] = [{S},dr].")
+    form = Embedded(np.ascontiguousarray(p.reshape(S * A, -1).T), np.ascontiguousarray(q.T))
+    d1, d2 = p.shape[2] * q.shape[1], len(signal_table)
+    return Features("embedding", S, A, d1, d2, np.sqrt(d1), np.sqrt(d2), form, signal_table)
+
+
+def array(psi: Any, varphi: Any) -> Features:
+    """Return features given as plain arrays: psi [S, A, S, d1], varphi [S, A, d2]."""
+    signal_table, S, A = _varphi(varphi)
+    table = as_floats("psi", psi, f"[S,A,S,d1] = [{S},{A},{S},d1]")
+    if table.ndim != 4 or table.shape[:3] != (S, A, S) or not table.shape[3]:
+        raise InvalidModelError(f"psi has shape {list(table.shape)}; expected [S,A,S,d1] = [{S},{A},{S},d1].")
+    d1, d2 = table.shape[3], len(signal_table)
+    form = Table(np.ascontiguousarray(table.reshape(S * A, S, d1).transpose(1, 2, 0)))
+    return Features("array", S, A, d1, d2, np.sqrt(d1), np.sqrt(d2), form, signal_table)
+
+
+def _varphi(varphi: Any) -> tuple[Floats, int, int]:
+    """Return varphi as [d2, S*A], with S and A."""
+    table = as_floats("varphi", varphi, "[S,A,d2]")
+    if table.ndim != 3 or 0 in table.shape:
+        raise InvalidModelError(f"varphi has shape {list(table.shape)}; expected [S,A,d2], none of them 0.")
+    S, A, d2 = table.shape
+    return np.ascontiguousarray(table.reshape(S * A, d2).T), S, A
+
+
+def _base(name: str, base: Any, S: int, A: int) -> Any:
+    """Return a base kernel as scipy.sparse [S*A, S], checked to be one."""
+    if sparse.issparse(base):
+        if base.shape != (S * A, S):
+            raise InvalidModelError(f"{name} has shape {list(base.shape)}; expected [S*A,S] = [{S * A},{S}].")
+        matrix = sparse.csr_array(base, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+    else:
+        table = as_floats(name, base, f"[S,A,S] = [{S},{A},{S}]")
+        if table.shape != (S, A, S):
+            raise InvalidModelError(f"{name} has shape {list(table.shape)}; expected [S,A,S] = [{S},{A},{S}].")
+        matrix = sparse.csr_array(table.reshape(S * A, S))
+    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    wrong = ~(np.abs(sums - 1.0) <= 1e-9)
+    if wrong.any() or not (matrix.data >= 0.0).all():
+        row = int(np.argmax(wrong)) if wrong.any() else int(np.argmax(np.asarray(matrix.min(axis=1).todense()) < 0.0))
+        raise InvalidModelError(
+            f"{name} is not a kernel: in state {row // A}, action {row % A} it sums to {sums[row]:.9g}; expected "
+            "nonnegative probabilities that sum to 1."
+        )
+    return matrix
