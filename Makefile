@@ -16,9 +16,9 @@ help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
 	    while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
-run: $(CORE)  ## list the environments and solve one
-	@$(BIN)/opdop envs
-	@$(BIN)/opdop solve media-streaming
+run: $(CORE)  ## learn a policy on a shipped problem, and show what came of it
+	@mkdir -p runs
+	@$(BIN)/opdop run media-streaming --episodes 2e5 --figure runs/media-streaming.svg
 
 test: check  ## what CI runs: the same as make check
 

@@ -7,13 +7,14 @@ kernels are then paid for once. The parent must not use Polars, whose threads do
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class Order:
     seed: int = 0
     checkpoint_seconds: float = 0.0  # a save after every piece
     processes: int = 1
+    other_seeds: bool = False  # for each process
     signal: int = 0  # sent to the first process ...
     episode: int = 0  # ... once it has reported this episode ...
     delay: float = 0.0  # ... and so many seconds have passed
@@ -180,7 +182,7 @@ def obey(order: Order) -> list[int]:
             log = os.open(folder / f"log{n}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            run(Order(**{**asdict(order), "seed": order.seed + n}) if order.processes > 1 else order)
+            run(replace(order, seed=order.seed + n) if order.other_seeds else order)
             sys.exit(0)
         children.append(pid)
     statuses = []
@@ -214,6 +216,7 @@ def main() -> None:
         run(Order(*sys.argv[1:3]))
         return
     warm_up()
+    gc.freeze()  # children need not look at all this again when they end
     print("ready", flush=True)
     for line in sys.stdin:
         statuses = obey(Order(**json.loads(line)))

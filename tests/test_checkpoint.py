@@ -22,8 +22,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opdop import InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
-from opdop.experiment import CHECKPOINT, DamagedFileError, Progress, files, interrupts, read_config
+from opdop import Episode, InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
+from opdop.experiment import CHECKPOINT, DamagedFileError, Progress, interrupts, read_config
 from opdop.experiment.files import read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
 from tests.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
@@ -77,9 +77,7 @@ class Server:
         assert status == 0, (folder / "log0").read_text()
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(20)
+        self.process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +168,10 @@ def test_a_run_killed_in_every_step_of_a_save_ends_as_if_nothing_had_happened(
     assert_same_files(tmp_path, untouched)
 
 
+def interrupt(scenario: str, folder: Path, number: int, episode: int, delay: float, *, save_every: float) -> Order:
+    return Order(scenario, str(folder), signal=number, episode=episode, delay=delay, checkpoint_seconds=save_every)
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, -2), (signal.SIGTERM, 143)])
 @every_scenario
 def test_an_interrupted_run_loses_nothing(
@@ -177,9 +179,9 @@ def test_an_interrupted_run_loses_nothing(
 ) -> None:
     rng = np.random.default_rng(number)
     before = 0
-    for episode in np.sort(rng.integers(1, int(0.9 * episodes_of(scenario)), 6)):
+    for episode in np.sort(rng.integers(1, int(0.9 * episodes_of(scenario)), 5)):
         # Only the interrupt saves: all that was played is in its checkpoint.
-        order = Order(scenario, str(tmp_path), 0, 1000.0, 1, number, int(episode), rng.uniform(0.0, 0.01))
+        order = interrupt(scenario, tmp_path, number, int(episode), rng.uniform(0.0, 0.01), save_every=1000.0)
         assert server.run(order) == status, (tmp_path / "log0").read_text()
         assert before <= saved_episode(tmp_path) == reached(tmp_path) >= episode
         before = saved_episode(tmp_path)
@@ -191,9 +193,9 @@ def test_an_interrupted_run_loses_nothing(
 @pytest.mark.parametrize("scenario", ["doubling"])
 def test_interrupts_into_saves_lose_nothing(server: Server, scenario: str, untouched: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
-    for n, episode in enumerate(np.sort(rng.integers(1, int(0.9 * episodes_of(scenario)), 10))):
+    for n, episode in enumerate(np.sort(rng.integers(1, int(0.9 * episodes_of(scenario)), 6))):
         number, status = ((signal.SIGINT, -2), (signal.SIGTERM, 143))[n % 2]
-        order = Order(scenario, str(tmp_path), 0, 0.0, 1, number, int(episode), rng.uniform(0.0, 0.01))
+        order = interrupt(scenario, tmp_path, number, int(episode), rng.uniform(0.0, 0.01), save_every=0.0)
         assert server.run(order) == status, (tmp_path / "log0").read_text()
         assert saved_episode(tmp_path) == reached(tmp_path)
     assert leftovers(tmp_path) == 0
@@ -268,10 +270,13 @@ def test_a_process_killed_20_times_from_its_start_ends_as_if_nothing_had_happene
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Every signal is handled after a test as it was before."""
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    """Signals are handled as in a terminal, and after a test as before it."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert {number: signal.getsignal(number) for number in usual} == usual
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 EPISODES = 60
@@ -333,7 +338,7 @@ def test_a_signal_in_a_save_waits_for_its_end(
         with pytest.raises(KeyboardInterrupt):
             play(tmp_path, piece=40, checkpoint_seconds=0.0)
     episodes = int(read_arrays(tmp_path / CHECKPOINT, kind=KIND)[1]["recorder.episodes"])
-    assert episodes == (40 if save <= 2 else 60)
+    assert episodes == {1: 40, 2: 40, 3: 60, 4: 60}[save]
     assert_same_end(play(tmp_path), whole)
 
 
@@ -355,21 +360,30 @@ def test_the_first_of_two_signals_counts_and_the_next_ones_wait(tmp_path: Path) 
 
 def test_who_insists_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "_PATIENCE", 0.02)
-    with pytest.raises(KeyboardInterrupt), Interrupts() as waiting:
-        signal.raise_signal(signal.SIGINT)
-        assert waiting.pending == signal.SIGINT
-        signal.raise_signal(signal.SIGINT)  # too soon
-        time.sleep(0.03)
-        signal.raise_signal(signal.SIGINT)
-        pytest.fail("a simulator that hangs could not be left")
+
+    def hang() -> None:
+        with Interrupts() as waiting:
+            signal.raise_signal(signal.SIGINT)
+            assert waiting.pending == signal.SIGINT
+            signal.raise_signal(signal.SIGINT)  # too soon
+            time.sleep(0.03)
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("a simulator that hangs could not be left")
+
+    with pytest.raises(KeyboardInterrupt):
+        hang()
 
 
 def test_a_signal_is_answered_when_the_block_is_left() -> None:
+    def fail() -> None:
+        with Interrupts():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError("this comes first")
+
     with pytest.raises(KeyboardInterrupt), Interrupts():
         signal.raise_signal(signal.SIGINT)
-    with pytest.raises(ValueError, match="first"), Interrupts():
-        signal.raise_signal(signal.SIGINT)
-        raise ValueError("this comes first")
+    with pytest.raises(ValueError, match="first"):
+        fail()
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
@@ -408,6 +422,13 @@ def test_a_full_disk_ends_the_run_and_keeps_the_last_checkpoint(
     assert_same_end(play(tmp_path), whole)
 
 
+class Forgetful:
+    """A simulator that cannot say what its state is."""
+
+    def play(self, policy: Any) -> Episode:
+        raise AssertionError("an episode was played")
+
+
 def test_a_folder_that_cannot_be_written_is_noticed_before_the_first_episode(tmp_path: Path) -> None:
     def no_episode(now: Progress) -> None:
         raise AssertionError("an episode was played")
@@ -415,15 +436,10 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_first_episode(tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(OpdopError, match=r"checkpoint\.npz cannot be written: Not a directory"):
         play(tmp_path / "file" / "folder", progress=no_episode)
-    with pytest.raises(InvalidParameterError, match="cannot be checkpointed"):
-        cmdp = make("factored")
-        unable = Unknown(ModelSimulator(cmdp))
-        unable.state = None  # type: ignore[method-assign,assignment]
-        del Unknown.state
-        try:
-            play(tmp_path, problem=unable, task=Task.of(cmdp, episodes=60), progress=no_episode)
-        finally:
-            pass
+    cmdp = make("factored")
+    with pytest.raises(InvalidParameterError, match="Forgetful cannot be checkpointed"):
+        play(tmp_path, problem=Forgetful(), task=Task.of(cmdp, episodes=60), progress=no_episode)
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_the_first_save_already_says_how_the_run_was_started(tmp_path: Path) -> None:
@@ -434,3 +450,307 @@ def test_the_first_save_already_says_how_the_run_was_started(tmp_path: Path) -> 
 
     play(tmp_path, progress=look, piece=EPISODES, seed=5)
     assert (seen[0]["seed"], seen[0]["problem"], seen[0]["episodes"]) == (5, "factored", EPISODES)
+
+
+def test_a_checkpoint_comes_before_the_run_to_go_on_from(tmp_path: Path, whole: Run) -> None:
+    """Called again with the same arguments, a run that goes on from another does not start over."""
+    half = play(episodes=28, planned_episodes=EPISODES)
+    rest = {"start": half, "episodes": EPISODES - 28, "planned_episodes": EPISODES}
+    stopped(tmp_path, 42, **rest)
+    played = []
+    end = play(tmp_path, **rest, progress=lambda now: played.append(now.episode))
+    assert played == [49, 56, 60]
+    assert_same_end(end, whole)
+
+
+def test_episodes_past_the_plan_are_resumed_too(tmp_path: Path) -> None:
+    """Each of them enters the history, so the file is larger than the plan lets one think."""
+    more = {"episodes": 900, "planned_episodes": 10, "piece": 100}
+    stopped(tmp_path, 700, **more)
+    assert_same_end(play(tmp_path, **more), play(**more))
+
+
+# Somebody else's checkpoint
+
+
+def simulated(**changes: Any) -> dict[str, Any]:
+    cmdp = make("factored")
+    task = {"thresholds": cmdp.thresholds, "initial": cmdp.initial, "episodes": EPISODES, "slater_gap": 1.0, **changes}
+    return {"problem": Unknown(ModelSimulator(cmdp, seed=3)), "task": Task(6, 3, 2, **task)}
+
+
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "another problem": ("problem", {"problem": "queue"}),
+    "another model under the same name": ("parameters", {"problem": make("factored", moves=2.5)}),
+    "another seed": ("seed", {"seed": 1}),
+    "another preset": ("preset", {"preset": "paper"}),
+    "another knob": ("knobs", {"knobs": {"step_scale": 2.0}}),
+    "another algorithm": ("algorithm", {"algorithm": "oppo"}),
+    "another plan": ("planned_episodes", {"episodes": EPISODES + 1}),
+    "another confidence": ("confidence", {"confidence": 0.1}),
+    "another gap": ("slater_gap", {"slater_gap": 0.1}),
+    "another bound": ("dual_bound", {"dual_bound": 3.0}),
+    "noise": ("noisy", {"noisy": True}),
+    "doubling": ("doubling", {"doubling": True}),
+    "fewer measurements": ("measure_every", {"measure_every": 2}),
+    "other records": ("records", {"records": 21}),
+    "no model": ("problem", simulated()),
+}
+
+
+@pytest.fixture(scope="module")
+def halfway(tmp_path_factory: Any) -> Path:
+    return stopped(tmp_path_factory.mktemp("halfway"))
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_the_checkpoint_of_another_run_names_the_first_difference(halfway: Path, what: str) -> None:
+    name, changes = OTHERS[what]
+    before = halfway.read_bytes()
+    with pytest.raises(
+        InvalidParameterError, match=rf"checkpoint\.npz is of another run: its {name} is .*and now"
+    ) as it:
+        play(halfway.parent, **changes)
+    assert "another folder" in str(it.value)
+    assert halfway.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"thresholds": [0.5]}, {"initial": [0.5, 0.5, 0.0]}, {"confidence": 0.2}, {"noisy": True}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_the_checkpoint_of_another_task_names_it(tmp_path: Path, changes: dict[str, Any]) -> None:
+    stopped(tmp_path, **simulated())
+    with pytest.raises(InvalidParameterError, match=r"is of another run: its task is"):
+        play(tmp_path, **simulated(**changes))
+    play(tmp_path, **simulated())
+
+
+def test_a_checkpoint_does_not_care_how_numbers_were_written(tmp_path: Path) -> None:
+    stopped(tmp_path, knobs={"step_scale": 2}, seed=np.int64(3), confidence=np.float64(0.1))
+    play(tmp_path, knobs={"step_scale": np.float64(2.0)}, seed=3, confidence=0.1)
+
+
+# Checkpoints that are damaged, or made to do harm
+
+
+def resume_refused(path: Path, **arguments: Any) -> str:
+    """Check that a checkpoint gives the one clear error; return what it says."""
+    before = path.read_bytes()
+    with pytest.raises(DamagedFileError) as caught:
+        play(path.parent, **arguments)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "delete it and run again" in message
+    assert path.read_bytes() == before
+    return message
+
+
+def test_a_damaged_checkpoint_is_refused_until_it_is_deleted(tmp_path: Path, halfway: Path, whole: Run) -> None:
+    path = tmp_path / CHECKPOINT
+    content = bytearray(halfway.read_bytes())
+    for place in np.random.default_rng(0).integers(0, len(content), 40):
+        content[place] ^= 1
+        path.write_bytes(content)
+        assert "checksum" in resume_refused(path) or place >= len(content) - 85
+        content[place] ^= 1
+    for length in range(0, len(content), 499):
+        path.write_bytes(content[:length])
+        resume_refused(path)
+    with pytest.raises(DamagedFileError, match="cannot be used as an opdop checkpoint"):
+        read_config(tmp_path)
+    path.unlink()
+    assert_same_end(play(tmp_path), whole)
+
+
+def test_a_run_is_no_checkpoint(tmp_path: Path, whole: Run) -> None:
+    whole.save(tmp_path)
+    (tmp_path / "run.npz").rename(tmp_path / CHECKPOINT)
+    assert "it is not an opdop checkpoint" in resume_refused(tmp_path / CHECKPOINT)
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    "table": {},
+    "doubling": {"doubling": True},
+    "lists": {"problem": make("random-tabular", states=40, successors=3, stationary=True)},
+    "simulator": simulated(),
+}
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: Any) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """What is in the checkpoint of each kind of run."""
+    return {
+        name: read_arrays(stopped(tmp_path_factory.mktemp(name), **arguments), kind=KIND)
+        for name, arguments in MODELS.items()
+    }
+
+
+def with_value(array: Any, value: float, place: int = 0) -> Any:
+    new = np.array(array)
+    new.ravel()[place] = value
+    return new
+
+
+Change = Callable[[dict[str, Any], dict[str, Any]], Any]
+
+
+def put(name: str, change: Callable[[Any], Any]) -> Change:
+    return lambda meta, arrays: arrays.update({name: change(arrays[name])})
+
+
+def twice(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """One transition is there twice, and all sums are right."""
+    learner = "learner.evaluator."
+    seen = arrays[f"{learner}seen"]
+    place = int(np.argmax(seen))
+    assert seen[place] >= 2
+    for name in ("row", "successor", "seen"):
+        arrays[learner + name] = np.insert(arrays[learner + name], place, arrays[learner + name][place])
+    arrays[f"{learner}seen"][place] = 1
+    arrays[f"{learner}seen"][place + 1] -= 1
+
+
+def more_visits(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """One visit more at one stage, in the transitions and in the counts."""
+    learner = "learner.evaluator."
+    arrays[f"{learner}seen"][0] += 1
+    arrays[f"{learner}number"].ravel()[arrays[f"{learner}row"][0]] += 1
+
+
+def many_successors(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """A list with more successors than there are states, into which a kernel would write beyond its end."""
+    learner = "learner.evaluator."
+    row, rest = arrays[f"{learner}row"][0], arrays[f"{learner}row"] != arrays[f"{learner}row"][0]
+    number = int(arrays[f"{learner}number"].ravel()[row])
+    for name, value in (("row", row), ("successor", 0), ("seen", 1)):
+        kept = arrays[learner + name][rest]
+        arrays[learner + name] = np.concatenate([np.full(number, value, dtype=kept.dtype), kept])
+
+
+LEARNER = "learner.evaluator."
+CHANGES: dict[str, tuple[str, Change]] = {
+    "a policy of NaN": ("table", put("learner.policy", lambda a: with_value(a, np.nan))),
+    "a played policy of NaN": ("table", put("policy", lambda a: with_value(a, np.nan))),
+    "a policy that is none": ("table", put("learner.policy", lambda a: a * 2)),
+    "a played policy that is none": ("table", put("policy", lambda a: a * 2)),
+    "a negative policy": ("table", put("learner.policy", lambda a: a * [-1.0, 1.0])),
+    "multipliers out of range": ("table", put("learner.dual", lambda a: a + 1e9)),
+    "multipliers of NaN": ("table", put("learner.dual", lambda a: a * np.nan)),
+    "an occupancy of infinity": ("table", put("occupancy", lambda a: a + np.inf)),
+    "values of NaN": ("table", put(f"{LEARNER}q", lambda a: with_value(a, np.nan))),
+    "a successor out of range": ("lists", put(f"{LEARNER}successor", lambda a: with_value(a, 40))),
+    "a successor far out of range": ("lists", put(f"{LEARNER}successor", lambda a: with_value(a, 2**31 - 1))),
+    "a negative successor": ("lists", put(f"{LEARNER}successor", lambda a: with_value(a, -1))),
+    "a row out of range": ("lists", put(f"{LEARNER}row", lambda a: with_value(a, 2**62, -1))),
+    "a negative row": ("lists", put(f"{LEARNER}row", lambda a: with_value(a, -1))),
+    "rows out of order": ("lists", put(f"{LEARNER}row", lambda a: a[::-1])),
+    "transitions fewer than visits": ("lists", put(f"{LEARNER}seen", lambda a: with_value(a, a[0] + 1))),
+    "a transition seen never": ("lists", put(f"{LEARNER}seen", lambda a: with_value(a, 0))),
+    "a transition seen less than never": ("lists", put(f"{LEARNER}seen", lambda a: with_value(a, -(2**31)))),
+    "a transition twice in a table": ("table", twice),
+    "a transition twice in lists": ("lists", twice),
+    "a list that is too long": ("lists", many_successors),
+    "stages with more visits than others": ("table", more_visits),
+    "lists said to be a table": ("lists", put(f"{LEARNER}is_table", np.logical_not)),
+    "a table said to be lists": ("table", put(f"{LEARNER}is_table", np.logical_not)),
+    "a visited state said not to be": ("table", put(f"{LEARNER}touched", np.logical_not)),
+    "visits of NaN": ("table", put(f"{LEARNER}number", lambda a: a * np.nan)),
+    "other episodes in the history": ("table", put("recorder.episodes", lambda a: a + 1)),
+    "negative episodes": (
+        "simulator",
+        lambda meta, arrays: arrays.update({k: v * 0 - 5 for k, v in arrays.items() if k.endswith("episodes")}),
+    ),
+    "a history of fewer columns": ("table", put("recorder.rows", lambda a: a[:, :-1])),
+    "a history of one axis": ("table", put("recorder.rows", np.ravel)),
+    "a phase out of range": ("doubling", put("learner.phase", lambda a: a + 40)),
+    "a phase beyond all plans": (
+        "doubling",
+        lambda meta, arrays: arrays.update(
+            {"learner.phase": np.array(25), "learner.finished": np.array(1024 * (2**25 - 1))}
+        ),
+    ),
+    "a negative phase": ("doubling", put("learner.phase", lambda a: a - 1)),
+    "phases that do not add up": ("doubling", put("learner.finished", lambda a: a + 1)),
+    "a sample of NaN": ("simulator", put("reservoir", lambda a: with_value(a, np.nan))),
+    "a sample of no policies": ("simulator", put("reservoir", lambda a: a * 2)),
+    "a sample too small": ("simulator", put("reservoir", lambda a: a[1:])),
+    "a sample of another size": ("simulator", put("reservoir", lambda a: a[:, 1:])),
+    "a list for the arguments": ("table", lambda meta, arrays: meta.update(config=[])),
+    "seconds of NaN": ("table", lambda meta, arrays: meta.update(seconds=float("nan"))),
+    "seconds that are none": ("table", lambda meta, arrays: meta.update(seconds="1")),
+    "seconds below 0": ("table", lambda meta, arrays: meta.update(seconds=-1)),
+    "seconds of yes": ("table", lambda meta, arrays: meta.update(seconds=True)),
+    "random numbers that are none": ("table", lambda meta, arrays: meta.update(simulator=[1])),
+    "other random numbers": ("table", lambda meta, arrays: meta["simulator"].update(bit_generator="MT19937")),
+    "random numbers out of range": ("table", lambda meta, arrays: meta["simulator"]["state"].update(state=2**300)),
+    "negative random numbers": ("table", lambda meta, arrays: meta["simulator"]["state"].update(state=-1)),
+    "random numbers of text": ("table", lambda meta, arrays: meta["simulator"]["state"].update(state="1")),
+    "a sample's random numbers": ("table", lambda meta, arrays: meta.update(reservoir_stream={})),
+    "a simulator's random numbers": ("simulator", lambda meta, arrays: meta.update(simulator=None)),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_is_whole_but_cannot_be_is_refused(contents: Any, tmp_path: Path, what: str) -> None:
+    model, change = CHANGES[what]
+    meta, arrays = (json.loads(json.dumps(contents[model][0])), {k: v.copy() for k, v in contents[model][1].items()})
+    write_arrays(tmp_path / CHECKPOINT, meta, arrays)
+    change(meta, arrays)
+    write_arrays(tmp_path / CHECKPOINT, meta, arrays)
+    resume_refused(tmp_path / CHECKPOINT, **MODELS[model])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_part_of_a_checkpoint_is_needed_in_its_form(contents: Any, tmp_path: Path, model: str) -> None:
+    meta, arrays = contents[model]
+    path = tmp_path / CHECKPOINT
+    for name in arrays:
+        write_arrays(path, meta, {key: array for key, array in arrays.items() if key != name})
+        resume_refused(path, **MODELS[model])
+        other = arrays[name].astype(np.float32 if arrays[name].dtype == np.float64 else np.float64)
+        for changed in (other, arrays[name][None], arrays[name].astype(complex)):
+            write_arrays(path, meta, {**arrays, name: changed})
+            resume_refused(path, **MODELS[model])
+    for name in meta:
+        if name not in {"config", "episodes"}:
+            write_arrays(path, {key: value for key, value in meta.items() if key != name}, arrays)
+            resume_refused(path, **MODELS[model])
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("model", MODELS)
+def test_random_changes_with_the_right_checksum_end_or_give_the_one_error(
+    data: st.DataObject, contents: Any, tmp_path: Path, model: str
+) -> None:
+    """A forged number that could be one is believed; nothing else is, and nothing breaks."""
+    path = tmp_path / CHECKPOINT
+    write_arrays(path, *contents[model])
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place, length = data.draw(st.integers(0, len(content) - 200)), data.draw(st.sampled_from([1, 1, 2, 8]))
+        content[place : place + length] = data.draw(st.binary(min_size=length, max_size=length))
+    seal(path, bytes(content))
+    with contextlib.suppress(DamagedFileError, InvalidParameterError):
+        play(tmp_path, **MODELS[model])
+
+
+def test_errors_do_not_repeat_what_a_file_shouts(tmp_path: Path, contents: Any) -> None:
+    meta, arrays = contents["table"]
+    write_arrays(tmp_path / CHECKPOINT, {**meta, "config": {**meta["config"], "seed": "\x1b[31m" * 10_000}}, arrays)
+    with pytest.raises(InvalidParameterError) as caught:
+        play(tmp_path)
+    assert len(str(caught.value)) < 400 + len(str(tmp_path))
+    assert str(caught.value).isprintable()
+
+
+def test_a_simulator_that_refuses_its_state_gives_the_one_error(tmp_path: Path) -> None:
+    class Picky(Unknown):
+        def restore(self, state: Any) -> None:
+            raise LookupError("never seen that state")
+
+    arguments = simulated()
+    arguments["problem"] = Picky(ModelSimulator(make("factored"), seed=3))
+    assert "never seen that state" in resume_refused(stopped(tmp_path, **arguments), **arguments)

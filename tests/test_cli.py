@@ -239,7 +239,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_help_teaches_by_examples() -> None:
-    for arguments in ((), ("envs",), ("solve",)):
+    for arguments in ((), ("envs",), ("solve",), ("algorithms",), ("run",)):
         text = answered(*arguments, "--help")
         assert "Examples:\n" in text
         assert max(map(len, text.splitlines())) <= 80
@@ -248,10 +248,10 @@ def test_help_teaches_by_examples() -> None:
 
 def test_examples_of_the_help_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = answered("--help") + answered("envs", "--help") + answered("solve", "--help")
-    examples = {line.split("|")[0].split("   ")[0] for line in map(str.strip, text.splitlines()) if "opdop " in line}
-    commands = [line.split()[1:] for line in sorted(examples) if line.startswith("opdop ")]
-    assert len(commands) >= 8
+    text = answered("--help") + "".join(answered(each, "--help") for each in ("envs", "solve", "algorithms", "run"))
+    lines = [line.split("|")[0].split("   ")[0] for line in map(str.strip, text.splitlines())]
+    commands = [line.split()[1:] for line in dict.fromkeys(lines) if line.startswith("opdop ")]
+    assert len(commands) >= 16
     for command in commands:
         answered(*command)
 

@@ -141,7 +141,7 @@ def seen(draw: st.DrawFn) -> dict[str, Any]:
         "sizes": sizes,
         "episodes": random_episodes(seed, count, sizes, draw(st.sampled_from([0, 1, 4])), spread),
         "policy": random_policy(seed + 1, sizes),
-        "ridge": draw(st.sampled_from([1.0, 0.3, 2.5, 1e-3])),
+        "ridge": draw(st.sampled_from([1.0, 0.4, 3.0, 1e-3])),
         "radius": PerStage(seed + 2, draw(st.sampled_from([0.0, 0.1, 1.0, 5.0]))),
     }
 

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 import opdop
-from opdop.cli import ENVS_FORMAT, problem_record
-from opdop.report import Answer, answer, gallery
+from opdop.cli import ALGORITHMS_FORMAT, ENVS_FORMAT, problem_record
+from opdop.report import Answer, Learnt, answer, gallery, tables
 from opdop.report.answer import SOLVE_FORMAT
+from opdop.report.learnt import RUN_FORMAT
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 RENEW = "renew it by: .venv/bin/python -m opdop.report.gallery docs"
+RUN_PICTURE = "media-streaming-run.svg"  # README.md says how it is made
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_table_of_problems_in_the_readme_is_up_to_date(answers: list[Answer]) ->
 
 def test_every_problem_has_its_pictures(answers: list[Answer]) -> None:
     expected = {file for each in answers for file in gallery.pictures(each)}
-    assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected, RENEW
+    assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected | {RUN_PICTURE}, RENEW
 
 
 def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,12 +75,34 @@ def test_links_lead_to_files_and_examples_to_blank_lines(page: Path) -> None:
 
 
 def test_readme_names_the_commands_and_opens_as_promised() -> None:
-    assert all(command in README for command in ("make run", "make test", "opdop envs", "opdop solve"))
+    assert all(command in README for command in ("make run", "make test", "opdop envs", "opdop solve", "opdop run"))
     opening = README.split("##")[0]
     assert opening.count("```python") == 1
     assert "<img" in opening
     code = opening.split("```python\n")[1].split("```")[0]
     assert len(code.strip().splitlines()) <= 10
+
+
+def test_readme_explains_every_preset_as_the_command_line_does() -> None:
+    assert all(f"| `{name}` |" in README for name in tables.preset_knobs())
+
+
+def test_picture_of_a_run_is_made_by_the_command_in_the_readme() -> None:
+    assert f"--figure docs/images/{RUN_PICTURE}" in README
+    drawn = (ROOT / "docs" / "images" / RUN_PICTURE).read_text(encoding="utf-8")
+    assert "<!-- media-streaming: opdop, preset practical, 200,000 episodes, seed 0 -->" in drawn
+    assert "opdop run media-streaming --episodes 2e5 --figure" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_every_key_of_a_runs_json_is_explained() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"`([A-Za-z0-9_]+)`", text))
+    for preset, knobs in tables.preset_knobs().items():
+        run = opdop.train("queue", episodes=20, preset=preset, doubling=True)
+        record = Learnt(run).record()
+        assert {*keys(record), *knobs} - {"rule", "scale"} - explained == set()
+    assert RUN_FORMAT in text
+    assert ALGORITHMS_FORMAT in text
 
 
 def test_every_key_of_the_json_is_explained(answers: list[Answer]) -> None:

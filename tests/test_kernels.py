@@ -232,14 +232,16 @@ def test_expectations_and_pushes_are_matrix_products(sketch: Sketch, seed: int):
     cmdp = sketch.build()
     H, S, A, _ = sketch.sizes
     rng = np.random.default_rng(seed)
-    v, masses = rng.random((2, S)), rng.random((3, S * A)) * (rng.random((3, S * A)) < 0.7)
+    J = int(rng.integers(1, 5))
+    v, masses = rng.random((J, S)), rng.random((3, S * A)) * (rng.random((3, S * A)) < 0.7)
     h, row = int(rng.integers(H)), int(rng.integers(S * A))
+    count = int(rng.integers(1, S * A - row + 1))
     kernel = sketch.P[h].reshape(S * A, S)
     for form in (cmdp.dense(), cmdp.sparse()):
         first_row = (h * S * A) % known.count_rows(form.transitions)
-        ahead, pushed = np.empty(2), np.ones((3, S))
-        known.expect(form.transitions, first_row + row, v, ahead)
-        np.testing.assert_allclose(ahead, v @ kernel[row], **EXACT)
+        ahead, pushed = np.empty((J, count)), np.ones((3, S))
+        known.expect(form.transitions, first_row + row, count, v, ahead)
+        np.testing.assert_allclose(ahead, v @ kernel[row : row + count].T, **EXACT)
         known.push(form.transitions, first_row, masses, pushed)
         np.testing.assert_allclose(pushed, 1.0 + masses @ kernel, **EXACT)
 

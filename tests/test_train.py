@@ -225,6 +225,7 @@ def test_a_learner_goes_on_by_hand_where_the_compiled_loop_stopped():
     cmdp = sketch_of(2).build()
     task = Task.of(cmdp, episodes=100)
     compiled, by_hand = (OPDOP.preset(task, Counts, "practical") for _ in range(2))
+    compiled.propose()  # must not be proposed again after the loop
     run = train(cmdp, compiled, episodes=50, planned_episodes=100, seed=1)
     simulator = ModelSimulator(cmdp, seed=1)
     for _ in range(50):

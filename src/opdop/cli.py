@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -289,7 +289,7 @@ def run(
         figures.check_target(figure)
     if resume is not None:
         _refuse_others(ctx, {"resume", "as_json", "figure"})
-        found, complete = _go_on(resume)
+        done = _go_on(resume)
     elif name is None:
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
@@ -308,12 +308,12 @@ def run(
             "doubling": doubling,
             "measure_every": measure_every,
         }
-        found, complete = _train(arguments, out)
-    folder, learnt = resume or out, Learnt(found)
+        done = _train(arguments, out)
+    folder, learnt = resume or out, Learnt(done.run)
     if figure is not None:
         with _busy("drawing"):
-            figures.save(figures.run_figure(found), figure)
-    if folder is not None and not complete:
+            figures.save(figures.run_figure(done.run), figure)
+    if folder is not None and not done.kept:
         with _busy("saving"):
             _save_run(folder, learnt)
     if as_json:
@@ -322,7 +322,7 @@ def run(
     console = _console()
     _show(console, tables.run_page(learnt))
     console.print()
-    if complete:
+    if done.complete:
         console.print(Text(f"nothing to do: the run in {folder} is complete; above is its result"), soft_wrap=True)
     elif folder is not None:
         console.print(Text(f"saved in {folder}: {', '.join(_RUN_FILES)}"), soft_wrap=True)
@@ -348,8 +348,16 @@ def _leave(_signal: int, _frame: object) -> None:
     os._exit(INTERRUPTED)
 
 
-def _train(arguments: dict[str, Any], folder: Path | None) -> tuple[Run, bool]:
-    """Train with a progress bar; return the run, and whether it was complete before."""
+class _Done(NamedTuple):
+    """A run that is at its end."""
+
+    run: Run
+    complete: bool  # it was at its end before
+    kept: bool  # its folder has all its files
+
+
+def _train(arguments: dict[str, Any], folder: Path | None) -> _Done:
+    """Train with a progress bar; say so if it is interrupted."""
     _compile(arguments)
     quantities = arguments["problem"].display.quantities
     with Watch(Console(stderr=True), quantities) as watch:
@@ -360,7 +368,7 @@ def _train(arguments: dict[str, Any], folder: Path | None) -> tuple[Run, bool]:
         except OSError as error:
             raise InvalidParameterError(f"cannot write into {str(folder)!r}: {error.strerror or error}.") from error
         else:
-            return found, watch.episode is None
+            return _Done(found, complete=watch.episode is None, kept=False)
     _say_interrupted(watch.episode or 0, folder)
     raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
 
@@ -379,11 +387,11 @@ def _compile(arguments: dict[str, Any]) -> None:
                 done.result()
 
 
-def _go_on(folder: Path) -> tuple[Run, bool]:
-    """Return the run that is kept in a folder, played to its end, and whether it was complete before."""
+def _go_on(folder: Path) -> _Done:
+    """Return the run that is kept in a folder, played to its end."""
     if not (folder / CHECKPOINT).exists():
         try:
-            return Run.load(folder), True
+            return _Done(Run.load(folder), complete=True, kept=True)
         except DamagedFileError as error:
             raise InvalidParameterError(f"there is no run in {str(folder)!r}: {error}") from error
     config = read_config(folder)
@@ -392,7 +400,7 @@ def _go_on(folder: Path) -> tuple[Run, bool]:
     except OpdopError:
         found = None  # not there yet, or damaged: it will be written again
     if found is not None and found.config == config:
-        return found, True
+        return _Done(found, complete=True, kept=True)
     return _train(_started_with(config, folder), folder)
 
 
@@ -415,7 +423,6 @@ def _save_run(folder: Path, learnt: Learnt) -> None:
     from opdop.report import figures
 
     drawn = figures.run_figure(learnt.run)
-
     try:
         learnt.run.save(folder)
         (folder / "summary.json").write_text(_json(learnt.record()), encoding="utf-8")

@@ -65,7 +65,8 @@ class OPDOP:
         self.step_size, self.dual_step_size = float(step_size), float(dual_step_size)
         self.mixing, self.dual_bound = float(mixing), float(dual_bound)
         if constants is None:
-            constants = {"preset": "none", **numbers}
+            plan = {"confidence": task.confidence, "planned_episodes": task.episodes, "slater_gap": task.slater_gap}
+            constants = {"preset": "none", **numbers, **plan}
         own = evaluator.described() if isinstance(evaluator, CompiledEvaluator) else {}
         self.constants = {**constants, **own}
         self.episodes = 0

@@ -269,12 +269,11 @@ class _Trainer:
                     size = int(np.clip(size * _SECONDS_PER_PIECE / max(now - tick, 1e-6), 1, min(2 * size, 2**16)))
                 if progress is not None:
                     progress(self._progress())
-                stop = interrupts.pending is not None
-                if folder is not None and (stop or now - saved >= checkpoint_seconds):
-                    self.save(folder / CHECKPOINT)
-                    saved = time.monotonic()
-                if stop:
-                    interrupts.answer()
+                if folder is None or interrupts.pending is not None or now - saved >= checkpoint_seconds:
+                    if folder is not None:
+                        self.save(folder / CHECKPOINT)
+                        saved = time.monotonic()
+                    interrupts.answer()  # only here, where nothing is lost
             if folder is not None:
                 self.save(folder / CHECKPOINT)
         return self._result()

@@ -33,6 +33,8 @@ class Sparse(NamedTuple):
 
 Transitions = Dense | Sparse
 
+_BLOCK = 64  # states whose expectations are computed together
+
 # Arrays are copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
 
 
@@ -61,31 +63,43 @@ def _overload_count_rows(transitions):
     return _by_form(transitions, _dense_count_rows, _sparse_count_rows)
 
 
-def expect(transitions, row, v, out):
-    """Write the expectation of v [J, S] over the next state of one row into out [J]."""
-    (_dense_expect if isinstance(transitions, Dense) else _sparse_expect)(transitions, row, v, out)
+def expect(transitions, first_row, count, v, out):
+    """Write the expectation of v [J, S] over the next state of some rows into out [J, count]."""
+    (_dense_expect if isinstance(transitions, Dense) else _sparse_expect)(transitions, first_row, count, v, out)
 
 
-def _dense_expect(transitions, row, v, out):
-    p = transitions.rows[row]
-    for j in range(v.shape[0]):
-        total = 0.0
-        for y in range(p.shape[0]):
-            total += p[y] * v[j, y]
-        out[j] = total
+def _dense_expect(transitions, first_row, count, v, out):
+    for n in range(count):
+        p = transitions.rows[first_row + n]
+        for j in range(v.shape[0]):
+            total = 0.0
+            for y in range(p.shape[0]):
+                total += p[y] * v[j, y]
+            out[j, n] = total
 
 
-def _sparse_expect(transitions, row, v, out):
-    first, last = transitions.starts[row], transitions.starts[row + 1]
-    for j in range(v.shape[0]):
-        total = 0.0
-        for entry in range(first, last):
-            total += transitions.probabilities[entry] * v[j, transitions.successors[entry]]
-        out[j] = total
+def _sparse_expect(transitions, first_row, count, v, out):
+    # Two signals at a time: each successor is looked up once for both.
+    starts, J = transitions.starts[first_row : first_row + count + 1], v.shape[0]
+    successors, probabilities = transitions.successors, transitions.probabilities
+    for n in range(count):
+        for j in range(0, J - 1, 2):
+            one, two = 0.0, 0.0
+            for entry in range(starts[n], starts[n + 1]):
+                y, p = np.uint32(successors[entry]), probabilities[entry]
+                one += p * v[j, y]
+                two += p * v[j + 1, y]
+            out[j, n] = one
+            out[j + 1, n] = two
+        if J % 2 == 1:
+            one = 0.0
+            for entry in range(starts[n], starts[n + 1]):
+                one += probabilities[entry] * v[J - 1, np.uint32(successors[entry])]
+            out[J - 1, n] = one
 
 
 @overload(expect, jit_options={"fastmath": _SUMS})
-def _overload_expect(transitions, row, v, out):
+def _overload_expect(transitions, first_row, count, v, out):
     return _by_form(transitions, _dense_expect, _sparse_expect)
 
 
@@ -186,19 +200,18 @@ def evaluate(transitions, signals, policy, v):
     J, L, S, A = signals.shape
     H, D = policy.shape[0], v.shape[1]
     rows = count_rows(transitions)
-    ahead = np.empty(J)
+    ahead = np.empty((J, _BLOCK * A))
     v[:, H % D] = 0.0
     for h in range(H - 1, -1, -1):
         first_row = (h * S * A) % rows
         for x in range(S):
+            if x % _BLOCK == 0:
+                expect(transitions, first_row + x * A, min(_BLOCK, S - x) * A, v[:, (h + 1) % D], ahead)
             for j in range(J):
-                v[j, h % D, x] = 0.0
-            for a in range(A):
-                p = policy[h, x, a]
-                if p > 0.0:
-                    expect(transitions, first_row + x * A + a, v[:, (h + 1) % D], ahead)
-                    for j in range(J):
-                        v[j, h % D, x] += p * (signals[j, h % L, x, a] + ahead[j])
+                mean = 0.0
+                for a in range(A):
+                    mean += policy[h, x, a] * (signals[j, h % L, x, a] + ahead[j, x % _BLOCK * A + a])
+                v[j, h % D, x] = mean
 
 
 @njit(cache=True)
@@ -213,33 +226,49 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
     actions = np.empty((horizon, S), dtype=np.int32)
     v, following = empty_values(transitions, J, S), empty_values(transitions, J, S)
     v[:] = 0.0
-    q = np.empty((A, J))
-    score = np.empty(A)
+    q, score = np.empty((J, _BLOCK * A)), np.empty(_BLOCK * A)
     for h in range(horizon - 1, -1, -1):
         v, following = following, v
         first_row = (h * S * A) % rows
-        for x in range(S):
-            best = -np.inf
-            for a in range(A):
-                expect(transitions, first_row + x * A + a, following, q[a])
-                total = 0.0
-                for j in range(J):
-                    q[a, j] += signals[j, h % L, x, a]
-                    total += weights[j] * q[a, j]
-                score[a] = total
-                best = max(best, total)
-            chosen, best_second = -1, -np.inf
-            for a in range(A):
-                if score[a] >= best - slack:
-                    total = 0.0
-                    for j in range(J):
-                        total += second[j] * q[a, j]
-                    if total > best_second:
-                        chosen, best_second = a, total
-            actions[h, x] = chosen
+        for first in range(0, S, _BLOCK):
+            states = min(_BLOCK, S - first)
+            expect(transitions, first_row + first * A, states * A, following, q)
+            score[:] = 0.0
             for j in range(J):
-                v[j, x] = q[chosen, j]
+                signal = signals[j, h % L].ravel()[first * A : (first + states) * A]
+                _add_signal(signal, weights[j], q[j], score)
+            for n in range(states):
+                a = _choose(score[n * A : (n + 1) * A], slack, q[:, n * A : (n + 1) * A], second)
+                actions[h, first + n] = a
+                for j in range(J):
+                    v[j, first + n] = q[j, n * A + a]
     return actions, v
+
+
+@njit(cache=True, fastmath={"contract"})
+def _add_signal(signal, weight, q, score):
+    """Add a signal to its expectation ahead, and its weighted value to the score; all over the same pairs."""
+    for pair in range(signal.shape[0]):
+        q[pair] += signal[pair]
+        score[pair] += weight * q[pair]
+
+
+@njit(cache=True)
+def _choose(score, slack, q, second):
+    """Return the action with the largest score [A]; among those within `slack` of it, the best for `second`."""
+    best, chosen = score[0], 0
+    for a in range(1, score.shape[0]):
+        if score[a] > best:
+            best, chosen = score[a], a
+    best_second = -np.inf
+    for a in range(score.shape[0]):
+        if score[a] >= best - slack:
+            total = 0.0
+            for j in range(second.shape[0]):
+                total += second[j] * q[j, a]
+            if total > best_second:
+                chosen, best_second = a, total
+    return chosen
 
 
 @njit(cache=True)

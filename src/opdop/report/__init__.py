@@ -1,7 +1,8 @@
-"""What a person sees of a problem and its optimum: words, tables, maps and figures."""
+"""What a person sees of a problem, its optimum and a run: words, tables, maps and figures."""
 
 from opdop.report.answer import Answer, Promise, answer
+from opdop.report.learnt import Learnt
 from opdop.report.maps import VisitMap
 from opdop.report.plane import Plane, trace
 
-__all__ = ["Answer", "Plane", "Promise", "VisitMap", "answer", "trace"]
+__all__ = ["Answer", "Learnt", "Plane", "Promise", "VisitMap", "answer", "trace"]

@@ -458,8 +458,10 @@ def _draw_beliefs(panels: list[Axes], learnt: Learnt, *, above: float) -> None:
         axes.axhline(quantity.shown(wanted), color=INK, label="optimum, or promise", **DASHED)
         _finish(axes, learnt, ticks=3)
         axes.margins(y=0.1)
+        words = _axis_label(quantity)
+        long = len(words) > 50  # then it may reach out to the left, where there is room
         beside: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 6.5}
-        axes.annotate(_axis_label(quantity), (0.0, 1.0), xytext=(0, 2.5), **beside)
+        axes.annotate(words, (float(long), 1.0), xytext=(0, 2.5), ha="right" if long else "left", **beside)
         if axes is not panels[-1]:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)

@@ -75,19 +75,19 @@ def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
     >>> reward, promised = Quantity("revenue", "dollars", scale=2.0), Quantity("orders", "orders", scale=-4.0)
     >>> import numpy as np
     >>> print(costs_so_far(Progress(10, 100, 5.0, 1.0, 2.0, np.array([3.0])), [reward, promised]))
-    per episode: regret 1.0000 dollars, violation 0.4000 orders, hard 0.8000 orders
+    per episode: regret 1.0000 dollars, violation 0.4000 orders, hard 0.8000
     multiplier 1.5
     """
     reward, *promised = quantities
     regret = f"{number(progress.regret * abs(reward.scale) / progress.episode)} {reward.unit}".rstrip()
     scale, unit = (abs(promised[0].scale), promised[0].unit) if len(promised) == 1 else (1.0, "model units")
-    costs = [
-        f"{name} {number(total * scale / progress.episode)} {unit}".rstrip()
-        for name, total in (("violation", progress.violation), ("hard", progress.hard_violation))
-    ]
+    paid_back, hard = (
+        number(total * scale / progress.episode) for total in (progress.violation, progress.hard_violation)
+    )
+    costs = f"regret {regret}, violation {paid_back} {unit}".rstrip() + f", hard {hard}"
     duals = [
         short_number(float(dual) * abs(reward.scale) / abs(quantity.scale))
         for dual, quantity in zip(progress.dual, promised, strict=True)
     ]
     words = "multiplier" if len(duals) == 1 else "multipliers"
-    return Text(f"per episode: regret {regret}, {', '.join(costs)}\n{words} {', '.join(duals)}")
+    return Text(f"per episode: {costs}\n{words} {', '.join(duals)}")

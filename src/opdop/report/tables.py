@@ -282,7 +282,7 @@ def _beliefs(learnt: Learnt) -> str:
         f"{number(quantity.shown(learnt.final(name)))} {quantity.unit}".rstrip()
         for name, quantity in zip(names, learnt.run.display.quantities, strict=True)
     ]
-    return f"{', '.join(totals)}: the learner's own optimistic estimates of its last policy"
+    return f"{', '.join(totals)}: the learner's own estimates of its last policy"
 
 
 def _shown(quantity: Quantity, totals: Iterable[float]) -> list[str]:

@@ -1,0 +1,133 @@
+"""OPDOP with least squares: against plain NumPy, block against generic form, and cost in S, d and k."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import opdop
+from benchmarks import numpy_lstd
+from opdop.experiment import train
+from opdop.model import TabularCMDP
+from opdop.model.features import array, one_hot
+
+
+def seconds_per_episode(cmdp: TabularCMDP, episodes: int, repeats: int = 3) -> float:
+    """Return seconds per episode of a run with least squares, the best of several; every episode measured."""
+    train(cmdp, "opdop-lstd", episodes=5, records=2)  # compile
+    return min(train(cmdp, "opdop-lstd", episodes=episodes, records=10).seconds for _ in range(repeats)) / episodes
+
+
+def against_numpy() -> None:
+    """Print the ratio to plain NumPy at S100 A3 H4 d5, for sparse and for dense features."""
+    print("\nagainst plain vectorised NumPy: S100 A3 H4 d5, every episode measured exactly, one core")
+    sparse = opdop.make("random-mixture", states=100, actions=3, stages=4, dimension=5)
+    S, A, H = sparse.num_states, sparse.num_actions, sparse.horizon
+    psi = np.zeros((S, A, S, 5))
+    form = sparse.features.form
+    pairs = np.repeat(np.arange(S * A), np.diff(form.starts))
+    psi[pairs // A, pairs % A, form.successors] = form.psi
+    varphi = sparse.features.signal_features()
+    P = np.stack([sparse.dense().transition_matrix(h).reshape(S, A, S) for h in range(H)])
+    learner = opdop.OPDOP.preset(opdop.Task.of(sparse, episodes=2000), opdop.LSTD, "practical")
+    names = ("step_size", "dual_step_size", "mixing", "dual_bound")
+    constants = {name: getattr(learner, name) for name in names} | {"radius": 0.5, "ridge": 1.0}
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        numpy_lstd.run(P, sparse.signals, psi, varphi, sparse.thresholds, 0, 100, constants)
+        times.append((time.perf_counter() - began) / 100)
+    theirs = min(times)
+    dense = sparse.dense().with_features(array(psi, varphi))
+    for text, cmdp in (("sparse mixture", sparse), ("plain array", dense)):
+        ours = seconds_per_episode(cmdp, 2000)
+        print(
+            f"  {text}: opdop {ours * 1e6:7.1f} us/episode ({1 / ours:6.0f}/s), NumPy {theirs * 1e6:8.1f} us/episode, "
+            f"ratio {theirs / ours:6.1f} (aim: at least 50; 20,000/s)"
+        )
+
+
+def block_against_generic() -> None:
+    """Print what the block form of one-hot features gains over the same features as a plain array."""
+    print("\none-hot block form against the generic form: S8 A3 H5")
+    cmdp = opdop.make("random-tabular", states=8, actions=3, stages=5)
+    S, A = 8, 3
+    psi = np.zeros((S, A, S, S * A * S))
+    x, a, y = np.indices((S, A, S))
+    psi[x, a, y, (x * A + a) * S + y] = 1.0
+    block = seconds_per_episode(cmdp.with_features(one_hot(S, A)), 2000)
+    generic = seconds_per_episode(cmdp.with_features(array(psi, np.eye(S * A).reshape(S, A, -1))), 30)
+    print(
+        f"  block {block * 1e6:.1f} us/episode, generic {generic * 1e6:.1f} us/episode, ratio {generic / block:.1f} "
+        "(aim: at least 20)"
+    )
+
+
+def along_a_run() -> None:
+    """Print the cost of the last tenth of a run against the first."""
+    print("\ncost along a run: random-mixture S20 A3 H5 d4, 100,000 episodes")
+    cmdp = opdop.make("random-mixture")
+    train(cmdp, "opdop-lstd", episodes=5, records=2)
+    marks: list[tuple[int, float]] = []
+    train(
+        cmdp,
+        "opdop-lstd",
+        episodes=100_000,
+        records=10,
+        piece=1000,
+        progress=lambda at: marks.append((at.episode, time.perf_counter())),
+    )
+    episode, seconds = np.array(marks).T
+    steps = np.diff(seconds) / np.diff(episode)
+    first, last = np.median(steps[: len(steps) // 10]), np.median(steps[-len(steps) // 10 :])
+    print(f"  first tenth {first * 1e6:.1f} us/episode, last tenth {last * 1e6:.1f}, ratio {last / first:.3f}")
+
+
+def in_states_and_dimension() -> None:
+    """Print the cost for more states and more dimensions."""
+    print("\ncost in the number of states (A4 H10 d4, 5 successors) and of dimensions (S200 A4 H10)")
+    before = None
+    for states, episodes in ((1_000, 50), (10_000, 6)):
+        cmdp = opdop.make("random-mixture", states=states, actions=4, stages=10)
+        cost = seconds_per_episode(cmdp, episodes, 2)
+        growth = "" if before is None else f", {cost / before:.1f} times for 10 times the states"
+        print(f"  S{states}: {cost * 1e3:.2f} ms/episode, {cost / states * 1e9:.0f} ns per state{growth}")
+        before = cost
+    before = None
+    for dimension in (4, 8, 16, 32):
+        cmdp = opdop.make("random-mixture", states=200, actions=4, stages=10, dimension=dimension)
+        cost = seconds_per_episode(cmdp, 100, 2)
+        growth = "" if before is None else f", {cost / before:.2f} times for twice the dimensions (quadratic: 4)"
+        print(f"  d{dimension}: {cost * 1e6:.0f} us/episode{growth}")
+        before = cost
+
+
+def memory() -> None:
+    """Print time and peak memory of the largest problem, in a process of its own."""
+    print("\nmemory: S100,000 A4 H10 d4, 5 successors", flush=True)
+    command = [sys.executable, "-m", "benchmarks.bench_lstd", "memory"]
+    print(subprocess.run(command, check=True, text=True, capture_output=True).stdout, end="")
+
+
+def memory_child() -> None:
+    """Run the largest problem and print what it took."""
+    cmdp = opdop.make("random-mixture", states=100_000, actions=4, stages=10)
+    run = train(cmdp, "opdop-lstd", episodes=5, records=2)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"  peak {peak:.2f} GB (aim: below 3), {run.seconds / 5 * 1e3:.0f} ms/episode, compilation included")
+
+
+def main() -> None:
+    against_numpy()
+    block_against_generic()
+    along_a_run()
+    in_states_and_dimension()
+    memory()
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["memory"]:
+    memory_child()

@@ -1,0 +1,66 @@
+"""OPDOP with least squares as one writes it in plain vectorised NumPy: Algorithms 1 and 2, every episode measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def run(P, signals, psi, varphi, thresholds, start, episodes, constants, seed=0):
+    """Run Algorithm 1 with Algorithm 2; return true totals [K, J].
+
+    P [H, S, A, S], signals [J, H, S, A], psi [S, A, S, d1], varphi [S, A, d2]; constants: step_size, dual_step_size,
+    mixing, dual_bound, radius, ridge. Inverses are updated by Sherman and Morrison's formula.
+    """
+    rng = np.random.default_rng(seed)
+    J, H, S, A = signals.shape
+    d1, d2, ridge, radius = psi.shape[3], varphi.shape[2], constants["ridge"], constants["radius"]
+    policy = np.full((H, S, A), 1.0 / A)
+    q, v = np.zeros((J, H, S, A)), np.zeros((J, H + 1, S))
+    dual, estimates = np.zeros(J - 1), np.array(thresholds)
+    inverse, target = np.tile(np.eye(d1) / ridge, (J, H, 1, 1)), np.zeros((J, H, d1))
+    signal_inverse, signal_target = np.tile(np.eye(d2) / ridge, (H, 1, 1)), np.zeros((J, H, d2))
+    totals = np.empty((episodes, J))
+    for k in range(episodes):
+        # improve
+        mixed = (1.0 - constants["mixing"]) * policy + constants["mixing"] / A
+        score = constants["step_size"] * (q[0] + np.tensordot(dual, q[1:], 1))
+        weights = mixed * np.exp(score - score.max(axis=2, keepdims=True))
+        policy = weights / weights.sum(axis=2, keepdims=True)
+        # play
+        states, actions = np.empty(H + 1, dtype=int), np.empty(H, dtype=int)
+        states[0] = start
+        for h in range(H):
+            actions[h] = rng.choice(A, p=policy[h, states[h]])
+            states[h + 1] = rng.choice(S, p=P[h, states[h], actions[h]])
+        # measure
+        value = np.zeros((S, J))
+        for h in range(H - 1, -1, -1):
+            ahead = signals[:, h] + np.moveaxis(P[h] @ value, 2, 0)
+            value = np.einsum("jxa,xa->xj", ahead, policy[h])
+        totals[k] = value[start]
+        # dual
+        dual = np.clip(dual + constants["dual_step_size"] * (thresholds - estimates), 0.0, constants["dual_bound"])
+        # evaluate
+        features = np.zeros((J, H, S, A, d1))
+        for h in range(H - 1, -1, -1):
+            width = np.sqrt(np.einsum("xai,ik,xak->xa", varphi, signal_inverse[h], varphi, optimize=True))
+            for j in range(J):
+                phi = np.einsum("xayi,y->xai", psi, v[j, h + 1], optimize=True)
+                features[j, h] = phi
+                form = np.einsum("xai,ik,xak->xa", phi, inverse[j, h], phi, optimize=True)
+                mean = varphi @ (signal_inverse[h] @ signal_target[j, h]) + phi @ (inverse[j, h] @ target[j, h])
+                q[j, h] = np.clip(mean + radius * (width + np.sqrt(np.maximum(form, 0.0))), 0.0, H - h)
+                v[j, h] = (q[j, h] * policy[h]).sum(axis=1)
+        estimates = v[1:, 0, start]
+        # observe
+        for h in range(H):
+            x, a, y = states[h], actions[h], states[h + 1]
+            for j in range(J):
+                phi = features[j, h, x, a]
+                along = inverse[j, h] @ phi
+                inverse[j, h] -= np.outer(along, along) / (1.0 + phi @ along)
+                target[j, h] += phi * v[j, h + 1, y]
+                signal_target[j, h] += varphi[x, a] * signals[j, h, x, a]
+            along = signal_inverse[h] @ varphi[x, a]
+            signal_inverse[h] -= np.outer(along, along) / (1.0 + varphi[x, a] @ along)
+    return totals

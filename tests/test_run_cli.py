@@ -1,0 +1,302 @@
+"""Facts about `opdop run` and `opdop algorithms`: what they print and keep, and how an interrupted run goes on."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import opdop
+from opdop import cli
+from opdop.experiment import CHECKPOINT
+from opdop.report import tables
+
+FILES = {"checkpoint.npz", "run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json"}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "80"})
+
+
+def answered(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def refused(*arguments: str, status: int = 2) -> str:
+    """Return the one line that a mistake is answered with."""
+    result = run(*arguments)
+    assert result.exit_code == status, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: ")
+    return result.stderr
+
+
+def same(one: opdop.Run, other: opdop.Run) -> bool:
+    """Whether two runs are the same, bit for bit, but for the time they took."""
+    return (
+        one.history.equals(other.history)
+        and np.array_equal(one.policy.table, other.policy.table)
+        and np.array_equal(one.average.totals, other.average.totals)
+        and one.config == other.config
+        and one.constants == other.constants
+    )
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a complete run."""
+    folder = tmp_path_factory.mktemp("runs") / "a run"
+    answered("run", "queue", "-k", "600", "--set", "throughput=4", "--seed", "5", "--out", str(folder))
+    return folder
+
+
+# What is printed
+
+
+def test_run_prints_what_train_finds() -> None:
+    text = " ".join(answered("run", "factored", "--episodes", "2e3", "--seed", "3").split())
+    found = opdop.train("factored", episodes=2000, seed=3)
+    assert f"regret {found.regret[-1] / 2000:.4f}" in text
+    assert f"hard violation {found.hard_violation[-1] / 2000:.4f}" in text
+    assert "The average policy is" in text
+    assert "seed 3" in text
+
+
+def test_every_option_reaches_the_run() -> None:
+    options = {
+        "--seed": 4,
+        "--preset": "practical",
+        "--knob": "step_scale=10",
+        "--confidence": 0.1,
+        "--slater-gap": 2.5,
+        "--dual-bound": 3.5,
+        "--planned-episodes": "1e3",
+        "--measure-every": 2,
+        "--set": "moves=2",
+    }
+    given = [str(part) for option in options.items() for part in option]
+    record = json.loads(answered("run", "factored", "-k", "400", *given, "--noisy", "--json"))
+    found = opdop.train(
+        opdop.make("factored", moves=2.0),
+        episodes=400,
+        seed=4,
+        knobs={"step_scale": 10.0},
+        confidence=0.1,
+        slater_gap=2.5,
+        dual_bound=3.5,
+        planned_episodes=1000,
+        measure_every=2,
+        noisy=True,
+    )
+    assert record["regret"]["total"]["model"] == found.regret[-1]
+    assert record["constants"] == json.loads(json.dumps(dict(found.constants)))
+    assert (record["noisy"], record["measure_every"], record["exact"]) == (True, 2, False)
+    assert record["parameters"]["moves"] == 2.0
+
+
+def test_other_learners_can_be_chosen() -> None:
+    text = " ".join(answered("run", "factored", "-k", "200", "--algorithm", "oppo", "--doubling").split())
+    assert "ignores the promise" in text
+    assert "oppo, preset practical" in text
+    assert "doubling_phase=" in text
+
+
+def test_json_is_the_record(tmp_path: Path) -> None:
+    figure = tmp_path / "run.pdf"
+    record = json.loads(answered("run", "queue", "-k", "300", "--json", "--figure", str(figure)))
+    assert record["format"] == "opdop.run/1"
+    assert (record["problem"], record["episodes"], record["constraints"]) == ("queue", 300, 2)
+    assert figure.read_bytes().startswith(b"%PDF")
+
+
+def test_algorithms_lists_what_there_is() -> None:
+    text = answered("algorithms")
+    assert all(f"\n{name} " in text for name in tables.preset_knobs())
+    record = json.loads(answered("algorithms", "--json"))
+    assert [each["name"] for each in record["algorithms"]] == list(opdop.algorithms())
+    assert record["presets"] == tables.preset_knobs()
+    assert record["format"] == "opdop.algorithms/1"
+
+
+# What is kept
+
+
+def test_folder_has_the_whole_run(kept: Path) -> None:
+    assert {file.name for file in kept.iterdir()} == FILES
+    loaded = opdop.Run.load(kept)
+    assert same(loaded, opdop.train(opdop.make("queue", throughput=4.0), episodes=600, seed=5))
+    summary = json.loads((kept / "summary.json").read_text(encoding="utf-8"))
+    assert summary["regret"]["total"]["model"] == loaded.regret[-1]
+
+
+def test_complete_run_is_shown_again_and_left_alone(kept: Path) -> None:
+    before = {file: file.stat().st_mtime_ns for file in kept.iterdir()}
+    text = answered("run", "--resume", str(kept))
+    assert f"nothing to do: the run in {kept} is complete" in text
+    assert {file: file.stat().st_mtime_ns for file in kept.iterdir()} == before
+    summary = json.loads((kept / "summary.json").read_text(encoding="utf-8"))
+    assert json.loads(answered("run", "--resume", str(kept), "--json")) == summary
+
+
+def test_same_command_again_finds_the_run_complete(kept: Path) -> None:
+    text = answered("run", "queue", "-k", "600", "-s", "throughput=4", "--seed", "5", "--out", str(kept))
+    assert "is complete" in text
+    assert "its seed is 5" in refused("run", "queue", "-k", "600", "-s", "throughput=4", "--out", str(kept))
+
+
+def test_what_is_missing_or_damaged_is_written_again(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=200, checkpoint=tmp_path)
+    (tmp_path / "run.npz").write_bytes(b"damaged")
+    answered("run", "--resume", str(tmp_path))
+    assert {file.name for file in tmp_path.iterdir()} == FILES
+    (tmp_path / CHECKPOINT).unlink()
+    assert "is complete" in answered("run", "--resume", str(tmp_path))
+
+
+def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=300, seed=1).save(tmp_path)
+    opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path)
+    answered("run", "--resume", str(tmp_path))
+    assert same(opdop.Run.load(tmp_path), opdop.train("factored", episodes=300, planned_episodes=1000, seed=2))
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ((), "expected opdop run NAME, or opdop run --resume DIR"),
+        (("factord",), "Did you mean 'factored'?"),
+        (("factored", "--preset", "practicle"), "Did you mean 'practical'?"),
+        (("factored", "--algorithm", "opo"), "Did you mean 'oppo'?"),
+        (("factored", "--set", "move=1"), "Did you mean 'moves'?"),
+        (("factored", "--knob", "step=1"), "Did you mean 'step_scale'?"),
+        (("factored", "--knob", "step_scale"), "expected name=number"),
+        (("factored", "--knob", "step_scale=fast"), "expected name=number"),
+        (("factored", "--knob", "step_scale=1", "--knob", "step-scale=2"), "set twice"),
+        (("factored", "-k", "1.5"), "expected a whole number, as 100000 or 1e5"),
+        (("factored", "-k", "many"), "expected a whole number, as 100000 or 1e5"),
+        (("factored", "-k", "nan"), "expected a whole number, as 100000 or 1e5"),
+        (("factored", "-k", "0"), "episodes is 0; expected"),
+        (("factored", "-k", "9", "--planned-episodes", "x"), "planned-episodes is 'x'"),
+        (("factored", "-k", "9", "--confidence", "2"), "expected a failure probability"),
+        (("factored", "-k", "9", "--measure-every", "0"), "at least 1"),
+        (("factored", "-k", "9", "--figure", "run.gif"), "expected a file ending in .svg, .png, .pdf"),
+        (("--resume", "nowhere"), "there is no run in 'nowhere'"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(arguments: tuple[str, ...], answer: str) -> None:
+    assert answer in refused("run", *arguments)
+
+
+def test_promises_that_no_policy_keeps_end_with_status_1() -> None:
+    assert "no policy keeps every promise" in refused("run", "queue", "--set", "throughput=11", status=1)
+
+
+def test_resume_takes_everything_from_its_folder(kept: Path) -> None:
+    assert "leave out --seed" in refused("run", "--resume", str(kept), "--seed", "5")
+    assert "leave out NAME" in refused("run", "queue", "--resume", str(kept))
+
+
+def test_run_on_a_model_of_ones_own_goes_on_where_it_was_started(tmp_path: Path) -> None:
+    lever = opdop.TabularCMDP(np.ones((1, 2, 1)), [[0, 1]], [[1, 0]], 3.0, horizon=4)
+    opdop.train(lever, episodes=10, checkpoint=tmp_path)
+    assert "go on with it where it was started" in refused("run", "--resume", str(tmp_path))
+
+
+def test_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / CHECKPOINT).write_bytes(b"nonsense")
+    assert CHECKPOINT in refused("run", "--resume", str(tmp_path))
+
+
+def test_folder_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot" in refused("run", "factored", "-k", "100000000", "--out", str(tmp_path / "file"))
+
+
+# The program as a shell runs it
+
+
+def program(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "opdop", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path, child: subprocess.Popen[str]) -> None:
+    patience = time.monotonic() + 50
+    while not path.exists():
+        assert child.poll() is None, child.communicate()
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_run_goes_on_bit_for_bit(number: int, status: int, tmp_path: Path) -> None:
+    folder, episodes = tmp_path / "my run", 100_000
+    child = program("run", "factored", "-k", str(episodes), "--out", str(folder))
+    wait_for(folder / CHECKPOINT, child)
+    time.sleep(0.05)
+    child.send_signal(number)
+    out, err = child.communicate(timeout=50)
+    assert (child.returncode, out) == (status, "")
+    assert err.startswith("interrupted at episode ")
+    assert err.endswith(f"; go on with: opdop run --resume '{folder}'\n")
+    assert 0 < int(err.split()[3].rstrip(";")) < episodes
+    text = answered("run", "--resume", str(folder))
+    assert f"saved in {folder}: run.npz" in text
+    assert same(opdop.Run.load(folder), opdop.train("factored", episodes=episodes))
+
+
+def test_pipe_has_nothing_but_the_result() -> None:
+    child = program("run", "factored", "-k", "2000")
+    out, err = child.communicate(timeout=50)
+    assert (child.returncode, err) == (0, "")
+    assert "\x1b" not in out
+    assert all(line == line.rstrip() and len(line) <= 80 for line in out.splitlines())
+
+
+def test_terminal_shows_a_bar_and_ctrl_c_ends_it() -> None:
+    """Without a folder nothing is kept, and this is said."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(COLUMNS="80", TERM="xterm")
+        os.execv(sys.executable, [sys.executable, "-m", "opdop", "run", "factored", "-k", "1e8"])
+    shown, sent, patience = "", False, time.monotonic() + 50
+    while time.monotonic() < patience:
+        if not select.select([terminal], [], [], 1.0)[0]:
+            continue
+        try:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+        except OSError:  # the other side is closed
+            break
+        if not sent and "multiplier" in shown:
+            os.write(terminal, b"\x03")
+            sent = True
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    assert "learning" in shown
+    assert "/100000000" in shown
+    assert "per episode: regret" in shown
+    assert "; nothing is kept without --out DIR" in shown
+
+
+def test_compiling_is_said_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    busy = cli._busy
+    monkeypatch.setattr(cli, "_SOON", 0.0)
+    monkeypatch.setattr(cli, "_busy", lambda words: said.append(words) or busy(words))  # type: ignore[func-returns-value]
+    answered("run", "factored", "-k", "100")
+    assert said == ["compiling, once"]

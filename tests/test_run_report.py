@@ -1,0 +1,328 @@
+"""Facts about what a person sees of a run: numbers in own units, the verdict, tables, the bar and the figure."""
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text as FigureText
+from rich.console import Console, RenderableType
+
+import opdop
+from opdop.experiment import Progress
+from opdop.report import figures, live, tables
+from opdop.report.learnt import Learnt
+
+SHIPPED = {"factored": 3000, "queue": 1000, "media-streaming": 2000, "river-crossing": 500, "inventory": 1000}
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, opdop.Run]:
+    return {name: opdop.train(name, episodes=episodes) for name, episodes in SHIPPED.items()}
+
+
+@pytest.fixture(scope="module")
+def slack() -> opdop.Run:
+    """A run whose promise costs nothing."""
+    return opdop.train(opdop.make("media-streaming", fast_services=9.0), episodes=500)
+
+
+def printed(page: RenderableType, width: int = 80) -> str:
+    console = Console(width=width, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(page)
+    return capture.get()
+
+
+def altered(run: opdop.Run, **last: float) -> Learnt:
+    """Return a run whose sums after the last episode are others."""
+    history = run.history.tail(1)
+    for name, value in last.items():
+        history = history.with_columns(**{name: np.array([value])})
+    return Learnt(replace(run, history=history))
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_regret_in_own_units_is_the_difference_of_the_values_shown(name: str, runs: dict[str, opdop.Run]) -> None:
+    record = Learnt(runs[name]).record()
+    reward, sign = record["reward"], 1.0 if record["reward"]["better"] == "more" else -1.0
+    lost = sign * (reward["optimum"]["own"] - reward["average"]["own"])
+    assert record["regret"]["per_episode"]["own"] == pytest.approx(lost, abs=1e-9)
+    assert record["regret"]["total"]["own"] == pytest.approx(lost * record["episodes"])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_violation_in_own_units_is_the_distance_to_the_promise(name: str, runs: dict[str, opdop.Run]) -> None:
+    record = Learnt(runs[name]).record()
+    for promise in record["promises"]:
+        sign = 1.0 if promise["better"] == "more" else -1.0
+        short = sign * (promise["threshold"]["own"] - promise["average"]["own"])
+        assert promise["violation"]["per_episode"]["own"] == pytest.approx(max(short, 0.0), abs=1e-9)
+    worst = max(promise["violation"]["total"]["model"] for promise in record["promises"])
+    assert record["violation"]["total"]["model"] == pytest.approx(worst)
+    assert record["hard_violation"]["total"]["model"] >= worst - 1e-9
+
+
+def test_multiplier_in_own_units_is_that_of_solve(runs: dict[str, opdop.Run]) -> None:
+    for name in ("queue", "inventory"):
+        learnt = Learnt(runs[name])
+        solved = opdop.report.answer(opdop.make(name)).record()  # type: ignore[attr-defined]
+        for ours, theirs in zip(learnt.record()["promises"], solved["promises"], strict=True):
+            assert ours["multiplier"]["optimum"] == theirs["multiplier"]
+            ratio = theirs["multiplier"]["own"] / theirs["multiplier"]["model"]
+            last = ours["multiplier"]["last"]
+            assert last["own"] == pytest.approx(ratio * last["model"])
+
+
+def test_joint_violation_of_promises_in_different_units_has_no_own_unit(runs: dict[str, opdop.Run]) -> None:
+    record = Learnt(runs["queue"]).record()
+    assert record["hard_violation"]["total"]["own"] is None
+    assert record["violation"]["per_episode"]["own"] is None
+    assert "model units" in printed(tables.run_page(Learnt(runs["queue"])))
+
+
+def test_loaded_run_tells_the_same(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
+    for name, run in runs.items():
+        loaded = Learnt(opdop.Run.load(run.save(tmp_path / name)))
+        assert json.dumps(loaded.record()) == json.dumps(Learnt(run).record())
+        assert printed(tables.run_page(loaded)) == printed(tables.run_page(Learnt(run)))
+
+
+def test_run_on_an_unknown_model_is_refused(runs: dict[str, opdop.Run]) -> None:
+    with pytest.raises(opdop.InvalidParameterError, match="no optimum to compare it with"):
+        Learnt(replace(runs["factored"], optimum=None))
+
+
+# The verdict
+
+
+@pytest.mark.parametrize(
+    ("regret", "shortfall", "verdict"),
+    [
+        (24.0, 60.0, "is within 0.4% of the optimum and breaks the promise by 0.02 moves per episode."),
+        (24.0, -60.0, "is within 0.4% of the optimum and keeps the promise."),
+        (-24.0, 60.0, "is 0.4% better than the optimum, because it breaks the promise by 0.02 moves per episode."),
+        (3000.0, 0.0, "is 50% worse than the optimum and keeps the promise."),
+        (0.0, 0.0, "is within 0% of the optimum and keeps the promise."),
+        (0.001, 1e-9, "is within less than 0.01% of the optimum and keeps the promise."),
+    ],
+)
+def test_verdict_is_one_plain_sentence(
+    regret: float, shortfall: float, verdict: str, runs: dict[str, opdop.Run]
+) -> None:
+    learnt = altered(runs["factored"], regret=regret, shortfall_0=shortfall)
+    assert learnt.verdict == f"The average policy {verdict}"
+
+
+def test_verdict_names_every_broken_promise(runs: dict[str, opdop.Run]) -> None:
+    learnt = altered(runs["queue"], shortfall_0=10.0, shortfall_1=-10.0)
+    assert learnt.verdict.endswith("and breaks the promise on service effort by 0.06 units of effort per episode.")
+    both = altered(runs["queue"], shortfall_0=10.0, shortfall_1=10.0).verdict
+    assert "effort and the promise on customers admitted by 0.01 customers per episode." in both
+    assert altered(runs["queue"], shortfall_0=0.0, shortfall_1=0.0).verdict.endswith("and keeps every promise.")
+
+
+def test_verdict_says_amounts_where_the_optimum_is_nothing(runs: dict[str, opdop.Run]) -> None:
+    run = runs["factored"]
+    assert run.optimum is not None
+    learnt = altered(replace(run, optimum=replace(run.optimum, value=0.0)), regret=300.0, shortfall_0=0.0)
+    assert "is 0.1 points per episode worse than the optimum and" in learnt.verdict
+
+
+def test_notes_say_what_one_must_know(runs: dict[str, opdop.Run], slack: opdop.Run) -> None:
+    assert Learnt(runs["factored"]).notes == ()
+    assert Learnt(slack).notes == (
+        "The promise does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.",
+    )
+    odd = opdop.train("factored", "oppo", episodes=40, measure_every=8, doubling=True)
+    words = " ".join(Learnt(odd).notes)
+    assert "ignores the promise: it looks for the best reward alone" in words
+    assert "One episode in 8 was measured and stands for the 7 after it" in words
+    assert "not exact sums" in words
+    assert "The plan doubled" in words
+    assert not Learnt(odd).record()["exact"]
+
+
+# Tables
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_page_fits_80_columns_and_has_every_number(name: str, runs: dict[str, opdop.Run]) -> None:
+    run = runs[name]
+    learnt = Learnt(run)
+    text = printed(tables.run_page(learnt))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    words = " ".join(text.split())
+    assert learnt.verdict in words
+    for constant in run.constants:
+        assert constant == "preset" or f"{constant}=" in words
+    assert f"opdop, preset practical constants step_size={run.constants['step_size']:.4g}," in words
+    assert f"episodes {SHIPPED[name]:,} in" in words
+    assert "seed 0" in words
+    assert "regret" in words
+    assert "hard violation" in words
+    reward = learnt.reward
+    assert run.optimum is not None
+    assert run.last is not None
+    for value in (run.optimum.value, run.average.reward, run.last.reward, run.optimum.unconstrained.reward):
+        assert f"{round(reward.shown(value), 4) + 0.0:.4f}" in words
+
+
+def test_algorithms_page_has_every_preset_with_its_knobs() -> None:
+    text = printed(tables.algorithms_page(list(opdop.algorithms().values())))
+    assert max(map(len, text.splitlines())) <= 80
+    knobs = tables.preset_knobs()
+    assert tables.PRESETS.keys() == knobs.keys()
+    for name, values in knobs.items():
+        assert f"\n{name} " in text
+        assert all(f"{knob}={value:g}" in text for knob, value in values.items())
+    assert knobs["certified"] == {}
+    assert all(name in text for name in opdop.algorithms())
+
+
+# The bar
+
+
+def watched(*, terminal: bool, seconds: list[float], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what is shown of a run whose progress is told at these times, ten episodes of a hundred each."""
+    file, clock = io.StringIO(), iter(seconds)
+    monkeypatch.setattr(live.time, "monotonic", lambda: next(clock, seconds[-1]))
+    console = Console(file=file, force_terminal=terminal, width=80, color_system=None)
+    with live.Watch(console, opdop.make("factored").display.quantities) as watch:
+        for k in range(1, len(seconds) + 1):
+            watch(Progress(10 * k, 100, 5.0 * k, 1.0 * k, 2.0 * k, np.array([0.25])))
+    assert watch.episode == 10 * len(seconds)
+    return file.getvalue()
+
+
+def test_bar_appears_for_what_takes_longer_than_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = watched(terminal=True, seconds=[0.0, 0.6], monkeypatch=monkeypatch)
+    assert "20/100 episodes" in shown
+    assert "per episode: regret 0.5000 points, violation 0.1000 moves, hard 0.2000" in shown
+    assert "multiplier 0.25" in shown
+    assert watched(terminal=True, seconds=[0.0, 0.1], monkeypatch=monkeypatch) == ""
+    assert watched(terminal=True, seconds=[0.05 * k for k in range(10)], monkeypatch=monkeypatch) == ""
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert watched(terminal=False, seconds=[0.0, 60.0], monkeypatch=monkeypatch) == ""
+
+
+def test_costs_of_several_promises_are_in_model_units() -> None:
+    quantities = opdop.make("queue").display.quantities
+    text = live.costs_so_far(Progress(10, 100, 10.0, 1.0, 2.0, np.array([1.0, 1.0])), quantities).plain
+    assert "regret 6.0000 customer-slots, violation 0.1000 model units, hard 0.2000" in text
+    assert "multipliers 1, 6" in text
+
+
+# The figure
+
+
+@pytest.fixture
+def odd_settings() -> Iterator[None]:
+    """Settings that a person may have made, and that must not show."""
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "none"}):
+        yield
+
+
+def labels(run: opdop.Run, folder: Path) -> str:
+    """Return the figure as SVG: words are drawn as shapes and written beside them as comments."""
+    return figures.save(figures.run_figure(run), folder / "run.svg").read_text(encoding="utf-8")
+
+
+def test_figure_names_what_it_shows(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
+    text = labels(runs["media-streaming"], tmp_path)
+    for words in (
+        "media-streaming: opdop, preset practical, 2,000 episodes, seed 0",
+        "Regret, steps per episode",
+        "Violation, services per episode",
+        "Multiplier, steps per unit (√ scale)",
+        "Each episode's policy, believed and true",
+        "average so far",
+        "average, slack pays back",
+        "average, never paid back",
+        "Y*: at the optimum",
+        "believed",
+        "optimum, or promise",
+        "steps with an empty buffer (less is better)",
+    ):
+        assert f"<!-- {words} -->" in text
+
+
+def test_several_promises_share_the_panels(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
+    text = labels(runs["queue"], tmp_path)
+    for words in ("Worst violation, model units per episode", "service effort", "customers admitted (more is better)"):
+        assert f"<!-- {words} -->" in text
+
+
+def test_negative_regret_is_drawn_below_zero_and_said(tmp_path: Path) -> None:
+    run = opdop.train("factored", "oppo", episodes=1000)
+    assert run.regret[-1] < 0.0
+    panel = figures.run_figure(run).axes[0]
+    assert panel.get_ylim()[0] < run.regret[-1] / 1000 < 0.0
+    assert "<!-- better than the optimum -->" in labels(run, tmp_path)
+
+
+def test_curves_are_averages_per_episode_in_own_units(runs: dict[str, opdop.Run]) -> None:
+    run = runs["inventory"]
+    regret, violation = figures.run_figure(run).axes[:2]
+    scale = abs(run.display.quantities[1].scale)
+    for axes, words, sums in (
+        (regret, "average so far", run.regret * abs(run.display.quantities[0].scale)),
+        (violation, "average, slack pays back", run.violation * scale),
+        (violation, "average, never paid back", run.hard_violation * scale),
+    ):
+        line = next(line for line in axes.lines if line.get_label() == words)
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), sums / run.episodes, rtol=1e-12)
+
+
+def test_guide_falls_with_the_root_of_the_episodes(runs: dict[str, opdop.Run]) -> None:
+    panel = figures.run_figure(runs["media-streaming"]).axes[0]
+    guide = next(line for line in panel.lines if line.get_label() == "falls as 1/√episode")
+    k, values = np.asarray(guide.get_xdata()), np.asarray(guide.get_ydata())
+    np.testing.assert_allclose(values * np.sqrt(k), values[-1] * np.sqrt(k[-1]))
+    assert values[-1] == pytest.approx(runs["media-streaming"].regret[-1] / 2000)
+
+
+def test_words_stay_on_the_page_and_apart(runs: dict[str, opdop.Run], slack: opdop.Run) -> None:
+    single = opdop.train("factored", episodes=1)
+    for run in (*runs.values(), slack, single):
+        figure = figures.run_figure(run)
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        parts: list[Any] = [axes.get_legend() for axes in figure.axes if axes.get_legend() is not None]
+        parts += [text for text in figure.findobj(FigureText) if text.get_fontweight() == "bold" and text.get_text()]
+        parts += figure.axes
+        boxes = [
+            part.get_window_extent(renderer) if part in figure.axes else part.get_tightbbox(renderer) for part in parts
+        ]
+        page = figure.bbox
+        for box in boxes:
+            assert page.x0 <= box.x0 <= box.x1 <= page.x1
+            assert page.y0 <= box.y0 <= box.y1 <= page.y1
+        for one, other in combinations(boxes, 2):
+            assert not one.overlaps(other)
+        needed = figure.get_tightbbox()
+        assert needed.x0 >= 0.0
+        assert needed.x1 <= page.width / figure.dpi
+        assert figure.get_figwidth() == pytest.approx(160 / 25.4)
+
+
+@pytest.mark.usefixtures("odd_settings")
+def test_figure_is_the_same_every_time_and_everywhere(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
+    odd = labels(runs["factored"], tmp_path)
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        assert labels(runs["factored"], tmp_path) == odd
+    assert "<dc:date>" not in odd
+    assert len(odd) < 400_000
