@@ -65,6 +65,12 @@ def doubling() -> dict[str, Any]:
     return {"problem": "factored", "episodes": 6000, "doubling": True, "piece": 41, "records": 60}
 
 
+def features() -> dict[str, Any]:
+    """Algorithm 2: least squares on features, with inverses that are refreshed now and then."""
+    algorithm = {"problem": "random-mixture", "algorithm": "opdop-lstd"}
+    return {**algorithm, "episodes": 1500, "piece": 10, "records": 60}
+
+
 class Unknown:
     """A simulator that does not show its model; its state is that of its random numbers."""
 
@@ -94,7 +100,7 @@ def simulator() -> dict[str, Any]:
 
 
 SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {
-    each.__name__: each for each in (noisy_lists, doubling, simulator)
+    each.__name__: each for each in (noisy_lists, doubling, features, simulator)
 }
 
 # Where a process may be told to kill itself

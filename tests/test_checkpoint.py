@@ -26,6 +26,7 @@ from opdop import Episode, InvalidParameterError, ModelSimulator, OpdopError, Ru
 from opdop.experiment import CHECKPOINT, DamagedFileError, Progress, interrupts, read_config
 from opdop.experiment.files import read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
+from opdop.model.features import one_hot
 from tests.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
 from tests.test_files import assert_same_run, seal
 
@@ -268,15 +269,23 @@ def test_a_process_killed_20_times_from_its_start_ends_as_if_nothing_had_happene
 # Signals, one by one
 
 
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """Signals are handled as in a terminal, and after a test as before it."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+USUAL: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def terminal() -> Iterator[None]:
+    """Signals are handled as in a terminal, even if the tests run in the background."""
+    before = {number: signal.signal(number, handler) for number, handler in USUAL.items()}
     yield
-    assert {number: signal.getsignal(number) for number in usual} == usual
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Signals are handled after a test as before it."""
+    yield
+    assert {number: signal.getsignal(number) for number in USUAL} == USUAL
 
 
 EPISODES = 60
@@ -494,6 +503,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "doubling": ("doubling", {"doubling": True}),
     "fewer measurements": ("measure_every", {"measure_every": 2}),
     "other records": ("records", {"records": 21}),
+    "other features": ("model", {"problem": make("factored").with_features(one_hot(3, 2))}),
     "no model": ("problem", simulated()),
 }
 
@@ -517,7 +527,13 @@ def test_the_checkpoint_of_another_run_names_the_first_difference(halfway: Path,
 
 @pytest.mark.parametrize(
     "changes",
-    [{"thresholds": [0.5]}, {"initial": [0.5, 0.5, 0.0]}, {"confidence": 0.2}, {"noisy": True}],
+    [
+        {"features": one_hot(3, 2)},
+        {"thresholds": [0.5]},
+        {"initial": [0.5, 0.5, 0.0]},
+        {"confidence": 0.2},
+        {"noisy": True},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_the_checkpoint_of_another_task_names_it(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -574,6 +590,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "table": {},
     "doubling": {"doubling": True},
     "lists": {"problem": make("random-tabular", states=40, successors=3, stationary=True)},
+    "features": {"problem": "random-mixture", "algorithm": "opdop-lstd"},
     "simulator": simulated(),
 }
 
@@ -657,6 +674,8 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a table said to be lists": ("table", put(f"{LEARNER}is_table", np.logical_not)),
     "a visited state said not to be": ("table", put(f"{LEARNER}touched", np.logical_not)),
     "visits of NaN": ("table", put(f"{LEARNER}number", lambda a: a * np.nan)),
+    "a Gram matrix that is none": ("features", put(f"{LEARNER}gram", np.negative)),
+    "information below 0": ("features", put(f"{LEARNER}information", lambda a: a - 1e3)),
     "other episodes in the history": ("table", put("recorder.episodes", lambda a: a + 1)),
     "negative episodes": (
         "simulator",

@@ -21,11 +21,13 @@ from opdop.algorithms.constants import (
     flat_linear_radii,
     rule_data,
 )
+from opdop.algorithms.opdop import OPDOP
+from opdop.algorithms.registry import algorithm
 from opdop.algorithms.task import Estimates, Task, fitting
 from opdop.kernels import counts as counts_kernel
 from opdop.kernels import evaluators
 from opdop.kernels import lstd as kernel
-from opdop.model import Episode, InvalidModelError, InvalidParameterError, TabularPolicy
+from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.features import Features, one_hot
 
 _MOST_BYTES = 8 * 2**30
@@ -124,6 +126,11 @@ class LSTD:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to a state."""
         checked = {name: fitting(state, name, array) for name, array in self._changing().items()}
+        for name, array in checked.items():
+            if name.endswith("gram"):
+                np.linalg.cholesky(array)  # raises unless it can be inverted
+            if name.endswith("information") and (array < -1e-6).any():
+                raise OpdopError(f"the saved {name!r} is negative.")
         for name, array in self._changing().items():
             array[...] = checked[name]
 
@@ -197,3 +204,9 @@ def _check_memory(numbers: int, text: str) -> None:
         raise InvalidParameterError(
             f"the regressions would take {8 * numbers / 2**30:.1f} GB ({text}); at most {_MOST_BYTES / 2**30:.0f} GB."
         )
+
+
+@algorithm("opdop-lstd", summary="Algorithms 1 and 2: the same with least squares on features, for linear kernels")
+def opdop_lstd(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
+    """Return Algorithm 1 with least squares on the task's features; one-hot ones if it has none."""
+    return OPDOP.preset(task, LSTD, preset, dual_bound=dual_bound, **knobs)

@@ -1,16 +1,17 @@
-"""The algorithms by name."""
+"""The algorithms by name: each file of this package registers its own."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from opdop.algorithms.counts import Counts
-from opdop.algorithms.lstd import LSTD
-from opdop.algorithms.opdop import OPDOP, OPPO
-from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError, suggestion
+
+Build = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -19,28 +20,24 @@ class Algorithm:
 
     name: str
     summary: str
-    build: Callable[..., OPDOP]
+    build: Build
 
 
-def _opdop(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
-    return OPDOP.preset(task, Counts, preset, dual_bound=dual_bound, **knobs)
+_found: dict[str, Algorithm] = {}
 
 
-def _oppo(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
-    return OPPO.preset(task, Counts, preset, dual_bound=1.0 if dual_bound is None else dual_bound, **knobs)
+def algorithm(name: str, *, summary: str) -> Callable[[Build], Build]:
+    """Register a function (task, preset, *, dual_bound, **knobs) that returns a learner."""
 
+    def register(build: Build) -> Build:
+        if name in _found and _found[name].build.__module__ != build.__module__:
+            raise InvalidParameterError(
+                f"there are two algorithms named {name!r}: {_found[name].build.__module__} and {build.__module__}."
+            )
+        _found[name] = Algorithm(name, summary, build)
+        return build
 
-def _opdop_lstd(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
-    return OPDOP.preset(task, LSTD, preset, dual_bound=dual_bound, **knobs)
-
-
-_ALGORITHMS = {
-    "opdop": Algorithm("opdop", "Algorithms 1 and 3: optimistic primal-dual policy optimisation with counts", _opdop),
-    "opdop-lstd": Algorithm(
-        "opdop-lstd", "Algorithms 1 and 2: the same with least squares on features, for linear kernels", _opdop_lstd
-    ),
-    "oppo": Algorithm("oppo", "The same without constraints and mixing: optimistic PPO", _oppo),
-}
+    return register
 
 
 def algorithms() -> Mapping[str, Algorithm]:
@@ -49,13 +46,17 @@ def algorithms() -> Mapping[str, Algorithm]:
     >>> sorted(algorithms())
     ['opdop', 'opdop-lstd', 'oppo']
     """
-    return MappingProxyType(_ALGORITHMS)
+    package = importlib.import_module("opdop.algorithms")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"opdop.algorithms.{module.name}")
+    return MappingProxyType(dict(sorted(_found.items())))
 
 
 def find(name: str) -> Algorithm:
     """Return an algorithm, or say which there are."""
-    if name not in _ALGORITHMS:
+    known = algorithms()
+    if name not in known:
         raise InvalidParameterError(
-            f"there is no algorithm {name!r}; there are {', '.join(_ALGORITHMS)}.{suggestion(name, _ALGORITHMS)}"
+            f"there is no algorithm {name!r}; there are {', '.join(known)}.{suggestion(name, known)}"
         )
-    return _ALGORITHMS[name]
+    return known[name]

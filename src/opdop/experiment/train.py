@@ -10,7 +10,7 @@ import hashlib
 import os
 import reprlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
 from opdop.algorithms.task import fitting
 from opdop.envs import make
-from opdop.experiment.files import Arrays, DamagedFileError, damaged, plain, read_arrays, write_arrays
+from opdop.experiment.files import Arrays, damaged, plain, read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
 from opdop.experiment.recorder import Recorder
 from opdop.experiment.run import Run
@@ -29,6 +29,7 @@ from opdop.kernels import loops
 from opdop.model import (
     Display,
     Episode,
+    Features,
     InvalidParameterError,
     ModelSimulator,
     OpdopError,
@@ -448,15 +449,24 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
     meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND)
     config = meta.get("config")
-    if not isinstance(config, dict) or "episodes" not in meta:
-        raise DamagedFileError(f"{Path(folder) / CHECKPOINT} does not say how its run was started.")
-    return {**config, "episodes": meta["episodes"]}
+    episodes = meta.get("episodes")
+    if not isinstance(config, dict) or not isinstance(episodes, int):
+        raise damaged(Path(folder) / CHECKPOINT, _KIND, OpdopError("it does not say how its run was started"))
+    return {**config, "episodes": episodes}
 
 
 def fingerprint(cmdp: TabularCMDP) -> str:
     """Return a hash of everything a model consists of."""
-    digest = hashlib.sha256(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}".encode())
-    for array in (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial):
+    arrays = (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial)
+    return _hash(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, cmdp.features)
+
+
+def _hash(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | None) -> str:
+    digest = hashlib.sha256(sizes.encode())
+    if features is not None:
+        digest.update(f"{features!r} {features.kernel_norm} {features.signal_norm}".encode())
+        arrays = (*arrays, features.varphi, *(features.form or ()))
+    for array in arrays:
         digest.update(str((array.dtype, array.shape)).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -470,8 +480,8 @@ def _task_of(cmdp: TabularCMDP, planned: int, confidence: float, gap: float | No
 def _facts(simulator: Simulator, task: Task) -> dict[str, Any]:
     """Return what tells a simulator's task from others."""
     facts = {name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "confidence", "noisy")}
-    initial = hashlib.sha256(task.initial.tobytes()).hexdigest()
-    return {"simulator": type(simulator).__name__, **facts, "thresholds": task.thresholds.tolist(), "initial": initial}
+    facts |= {"thresholds": task.thresholds.tolist(), "initial": _hash("", [task.initial], task.features)}
+    return {"simulator": type(simulator).__name__, **facts}
 
 
 def _check_sizes(theirs: Task, ours: Task) -> None:

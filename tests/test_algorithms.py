@@ -1,0 +1,96 @@
+"""Every algorithm in the registry does what every algorithm must do."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import opdop
+from opdop.algorithms import Task, find
+from opdop.algorithms.registry import algorithm
+from opdop.experiment import train
+
+NAMES = sorted(opdop.algorithms())
+PROBLEMS = {"one constraint": ("random-tabular", {}), "linear": ("random-mixture", {"states": 6, "stages": 3})}
+
+
+def problem(kind: str) -> opdop.TabularCMDP:
+    name, parameters = PROBLEMS[kind]
+    return opdop.make(name, **parameters)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_an_algorithm_runs_and_the_same_seed_gives_the_same_bits(name: str, kind: str):
+    cmdp = problem(kind)
+    runs = [train(cmdp, name, episodes=60, seed=seed) for seed in (1, 1, 2)]
+    assert runs[0].history.equals(runs[1].history)
+    assert np.array_equal(runs[0].policy.table, runs[1].policy.table)
+    assert not np.array_equal(runs[0].history["reward"], runs[2].history["reward"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_step_by_step_and_compiled_give_the_same_bits(name: str, kind: str):
+    cmdp = problem(kind)
+    compiled, stepped = train(cmdp, name, episodes=40), train(cmdp, name, episodes=40, compiled=False)
+    assert compiled.history.equals(stepped.history)
+    assert np.array_equal(compiled.policy.table, stepped.policy.table)
+    assert np.array_equal(compiled.mixture.table, stepped.mixture.table)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
+    cmdp = problem("linear")
+    task = Task.of(cmdp, episodes=50)
+    learner, other = (find(name).build(task, "practical") for _ in range(2))
+    simulator = opdop.ModelSimulator(cmdp, seed=3)
+    for _ in range(20):
+        learner.learn(simulator.play(learner.propose()))
+    other.restore(learner.state())
+    for _ in range(20):
+        policy = learner.propose()
+        assert np.array_equal(policy.table, other.propose().table)
+        episode = simulator.play(policy)
+        learner.learn(episode)
+        other.learn(episode)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("preset", ["paper", "certified", "practical"])
+def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
+    constants = train(problem("linear"), name, episodes=3, preset=preset).constants
+    assert constants["preset"] == preset
+    for number in ("step_size", "dual_step_size", "mixing", "dual_bound", "ridge", "first_radius", "last_radius"):
+        assert np.isfinite(constants[number]), number
+    assert constants["radius"]["rule"]
+
+
+def test_a_task_tells_a_learner_nothing_of_kernel_and_signals():
+    names = {field.name for field in dataclasses.fields(Task)}
+    assert names == {
+        "horizon",
+        "num_states",
+        "num_actions",
+        "thresholds",
+        "initial",
+        "episodes",
+        "confidence",
+        "slater_gap",
+        "noisy",
+        "features",
+    }
+
+
+def test_two_algorithms_of_one_name_are_an_error():
+    def build(task, preset):
+        raise AssertionError
+
+    build.__module__ = "somewhere.else"
+    with pytest.raises(opdop.InvalidParameterError, match="two algorithms named 'opdop'"):
+        algorithm("opdop", summary="another")(build)
+
+
+def test_a_misspelt_algorithm_is_answered_with_a_suggestion():
+    with pytest.raises(opdop.InvalidParameterError, match="Did you mean 'opdop-lstd'"):
+        find("opdop-lsdt")
