@@ -130,6 +130,8 @@ def run(order: Order) -> None:
 
     def note(progress: Progress) -> None:
         os.pwrite(report, f"{progress.episode:12d}".encode(), 0)
+        while order.signal and progress.episode == progress.episodes and not (folder / "signalled").exists():
+            time.sleep(0.001)  # on a busy machine the signal may be late: do not end before it
 
     if order.die_in:
         _die_in(*PLACES[order.die_in], order.die_after, order.die_at_call)
@@ -180,7 +182,8 @@ def obey(order: Order) -> list[int]:
     """Run the processes of an order; return how each ended: its exit status, or less than 0 for a signal."""
     folder = Path(order.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "reached").unlink(missing_ok=True)
+    for name in ("reached", "signalled"):
+        (folder / name).unlink(missing_ok=True)
     children = []
     for n in range(order.processes):
         pid = os.fork()
@@ -211,6 +214,7 @@ def _wait_and_signal(pid: int, order: Order, folder: Path) -> int:
             due = time.monotonic() + order.delay
         if due is not None and time.monotonic() >= due:
             os.kill(pid, order.signal)
+            (folder / "signalled").touch()
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         time.sleep(0.0005)
 
@@ -219,7 +223,7 @@ def main() -> None:
     """Train once, or serve."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background was started with it ignored
     if len(sys.argv) > 1:
-        run(Order(*sys.argv[1:3]))
+        run(Order(sys.argv[1], sys.argv[2]))
         return
     warm_up()
     gc.freeze()  # children need not look at all this again when they end

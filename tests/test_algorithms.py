@@ -94,3 +94,11 @@ def test_two_algorithms_of_one_name_are_an_error():
 def test_a_misspelt_algorithm_is_answered_with_a_suggestion():
     with pytest.raises(opdop.InvalidParameterError, match="Did you mean 'opdop-lstd'"):
         find("opdop-lsdt")
+
+
+def test_a_given_simulator_plays_on_with_its_own_stream():
+    cmdp = problem("one constraint")
+    seeded = [train(opdop.ModelSimulator(cmdp, seed=seed), episodes=30).history for seed in (7, 7, 8)]
+    assert seeded[0].equals(seeded[1])
+    assert seeded[0].equals(train(cmdp, episodes=30, seed=7).history)
+    assert not seeded[0].equals(seeded[2])

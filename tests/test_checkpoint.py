@@ -28,7 +28,9 @@ from opdop.experiment.files import read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
 from opdop.model.features import one_hot
 from tests.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
-from tests.test_files import assert_same_run, seal
+from tests.test_files import assert_same_run, quick_disk, seal
+
+__all__ = ["quick_disk"]  # a fixture
 
 KIND = "an opdop checkpoint"
 ROOT = Path(__file__).parents[1]
@@ -59,6 +61,7 @@ class Server:
         self.process.stdin.flush()
 
     def is_busy(self) -> bool:
+        assert self.process.stdout is not None
         return not select.select([self.process.stdout], [], [], 0.0)[0]
 
     def answer(self) -> list[int]:
@@ -451,6 +454,12 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_first_episode(tmp
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("arguments", [{"checkpoint_seconds": np.nan}, {"checkpoint_seconds": -1}, {"records": 10**12}])
+def test_arguments_that_cannot_be_are_refused(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameterError, match=next(iter(arguments))):
+        play(tmp_path, **arguments)
+
+
 def test_the_first_save_already_says_how_the_run_was_started(tmp_path: Path) -> None:
     seen = []
 
@@ -474,7 +483,7 @@ def test_a_checkpoint_comes_before_the_run_to_go_on_from(tmp_path: Path, whole: 
 
 def test_episodes_past_the_plan_are_resumed_too(tmp_path: Path) -> None:
     """Each of them enters the history, so the file is larger than the plan lets one think."""
-    more = {"episodes": 900, "planned_episodes": 10, "piece": 100}
+    more: dict[str, Any] = {"episodes": 900, "planned_episodes": 10, "piece": 100}
     stopped(tmp_path, 700, **more)
     assert_same_end(play(tmp_path, **more), play(**more))
 
@@ -590,7 +599,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "table": {},
     "doubling": {"doubling": True},
     "lists": {"problem": make("random-tabular", states=40, successors=3, stationary=True)},
-    "features": {"problem": "random-mixture", "algorithm": "opdop-lstd"},
+    "features": {"problem": make("random-mixture", states=6, stages=3), "algorithm": "opdop-lstd"},
     "simulator": simulated(),
 }
 
@@ -721,6 +730,7 @@ def test_what_is_whole_but_cannot_be_is_refused(contents: Any, tmp_path: Path, w
     resume_refused(tmp_path / CHECKPOINT, **MODELS[model])
 
 
+@pytest.mark.usefixtures("quick_disk")
 @pytest.mark.parametrize("model", MODELS)
 def test_every_part_of_a_checkpoint_is_needed_in_its_form(contents: Any, tmp_path: Path, model: str) -> None:
     meta, arrays = contents[model]
@@ -741,6 +751,7 @@ def test_every_part_of_a_checkpoint_is_needed_in_its_form(contents: Any, tmp_pat
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.usefixtures("quick_disk")
 def test_random_changes_with_the_right_checksum_end_or_give_the_one_error(
     data: st.DataObject, contents: Any, tmp_path: Path, model: str
 ) -> None:
@@ -754,6 +765,22 @@ def test_random_changes_with_the_right_checksum_end_or_give_the_one_error(
     seal(path, bytes(content))
     with contextlib.suppress(DamagedFileError, InvalidParameterError):
         play(tmp_path, **MODELS[model])
+
+
+@pytest.mark.parametrize("model", ["table", "simulator"])
+def test_the_arguments_in_a_checkpoint_are_of_their_kinds(contents: Any, tmp_path: Path, model: str) -> None:
+    meta, arrays = contents[model]
+    write_arrays(tmp_path / CHECKPOINT, meta, arrays)
+    assert read_config(tmp_path) == {**meta["config"], "episodes": EPISODES}
+    for name in (*(name for name in meta["config"] if name not in {"model", "task"}), "episodes"):
+        wrong = {**meta, name: [1]} if name == "episodes" else {**meta, "config": {**meta["config"], name: [1]}}
+        write_arrays(tmp_path / CHECKPOINT, wrong, arrays)
+        with pytest.raises(DamagedFileError, match=rf"cannot be used as .*: its {name} is \[1\].*run again"):
+            read_config(tmp_path)
+    for none in ([1], None, {}):
+        write_arrays(tmp_path / CHECKPOINT, {**meta, "config": none}, arrays)
+        with pytest.raises(DamagedFileError, match="cannot be used as"):
+            read_config(tmp_path)
 
 
 def test_errors_do_not_repeat_what_a_file_shouts(tmp_path: Path, contents: Any) -> None:

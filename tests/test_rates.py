@@ -2,7 +2,7 @@
 
 Each number of episodes K is a run of its own, because the constants depend on K. The theorem promises sqrt(K), up to
 logarithms, for regret and for the violation in which slack pays back. It promises nothing for the hard violation, whose
-order was measured between .8 and .95 on the random models: multiplier and policy circle the optimum.
+order was measured between .8 and 1.3 on random models up to 2^17 episodes: multiplier and policy circle the optimum.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ gives bitwise the same run either way, in pieces of any size, interrupted and re
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import reprlib
 import time
@@ -47,6 +48,24 @@ _MEASURED_TOGETHER = 8
 _WAITING_BYTES = 64 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
+_MOST_RECORDS = 10_000_000
+_ARGUMENTS: dict[str, tuple[type, ...]] = {  # in a checkpoint
+    "problem": (str,),
+    "parameters": (dict,),
+    "algorithm": (str,),
+    "episodes": (int,),
+    "seed": (int,),
+    "preset": (str, type(None)),
+    "knobs": (dict,),
+    "planned_episodes": (int,),
+    "confidence": (int, float),
+    "slater_gap": (int, float, type(None)),
+    "dual_bound": (int, float, type(None)),
+    "noisy": (bool,),
+    "doubling": (bool,),
+    "measure_every": (int,),
+    "records": (int,),
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +107,8 @@ def train(
     """Learn a policy over a number of episodes, and return what was learnt and how well it went.
 
     Args:
-        problem: a shipped problem's name, a model, or a simulator. A simulator whose model is not known needs `task`.
+        problem: a shipped problem's name, a model, or a simulator. A simulator whose model is not known needs `task`;
+            one that is given plays on with its own random stream.
         algorithm: a name from `opdop.algorithms()`, or a learner of your own.
         episodes: how many to play now.
         seed: the same seed gives the same run, bit for bit.
@@ -131,10 +151,12 @@ def train(
         doubling=doubling,
         task=task,
         measure_every=_whole("measure_every", measure_every),
-        records=_whole("records", records, least=2),
+        records=_whole("records", records, least=2, most=_MOST_RECORDS),
         compiled=compiled,
         before=0 if start is None else int(start.episodes[-1]),
     )
+    if not checkpoint_seconds >= 0.0:
+        raise InvalidParameterError(f"checkpoint_seconds is {checkpoint_seconds!r}; expected a number, at least 0.")
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None and os.path.exists(folder / CHECKPOINT):
         trainer.load(folder / CHECKPOINT)
@@ -179,7 +201,8 @@ class _Trainer:
         elif isinstance(problem, TabularCMDP):
             self.cmdp = problem
         if self.cmdp is not None:
-            self.simulator: Simulator = ModelSimulator(self.cmdp, seed=seed, noisy=noisy)
+            own = problem if isinstance(problem, ModelSimulator) else None
+            self.simulator: Simulator = own or ModelSimulator(self.cmdp, seed=seed, noisy=noisy)
             self.optimum = solve(self.cmdp)
             self.display = self.cmdp.display
             gap = slater_gap if slater_gap is not None else self.optimum.slater_gap or None
@@ -449,10 +472,12 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
     meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND)
     config = meta.get("config")
-    episodes = meta.get("episodes")
-    if not isinstance(config, dict) or not isinstance(episodes, int):
-        raise damaged(Path(folder) / CHECKPOINT, _KIND, OpdopError("it does not say how its run was started"))
-    return {**config, "episodes": episodes}
+    found = {**config, "episodes": meta.get("episodes")} if isinstance(config, dict) else {}
+    for name, kinds in _ARGUMENTS.items():
+        if name not in found or not isinstance(found[name], kinds):
+            wrong = OpdopError(f"its {name} is {reprlib.repr(found.get(name))}")
+            raise damaged(Path(folder) / CHECKPOINT, _KIND, wrong)
+    return found
 
 
 def fingerprint(cmdp: TabularCMDP) -> str:
@@ -493,9 +518,10 @@ def _check_sizes(theirs: Task, ours: Task) -> None:
             )
 
 
-def _whole(name: str, value: Any, least: int = 1) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, at least {least}.")
+def _whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        bounds = f"at least {least}" + ("" if most == math.inf else f", at most {most}")
+        raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, {bounds}.")
     return int(value)
 
 

@@ -121,3 +121,26 @@ def row_sum_message(name: str, index: tuple[int, ...], total: float) -> str:
     """Return the sentence about a row that does not sum to 1."""
     where = f"{name}[{', '.join(map(str, index))}, :]" if index else name
     return f"{where} sums to {total:.9g}; expected a probability distribution, sum 1."
+
+
+def check_sparse(label: str, matrix: Any) -> None:
+    """Raise unless a sparse matrix has real entries within it: scipy trusts indices, and compiled code would follow."""
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidModelError(f"{label} has entries of type {matrix.dtype}; expected real numbers.")
+    if matrix.format == "coo":
+        sound = all(_within(index, size) for index, size in zip(matrix.coords, matrix.shape, strict=True))
+    elif matrix.format in {"csr", "csc"}:
+        starts, indices = matrix.indptr, matrix.indices
+        lines, width = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        sound = len(starts) == lines + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+        sound = sound and starts[-1] <= min(len(indices), len(matrix.data)) and _within(indices, width)
+    else:
+        return
+    if not sound:
+        raise InvalidModelError(
+            f"{label} is a broken sparse matrix: its indices leave it; expected them within {list(matrix.shape)}."
+        )
+
+
+def _within(indices: Any, size: int) -> bool:
+    return len(indices) == 0 or bool(0 <= indices.min() <= indices.max() < size)

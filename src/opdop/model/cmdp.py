@@ -15,6 +15,7 @@ from opdop.model.checks import (
     as_floats,
     as_size,
     check_distributions,
+    check_sparse,
     check_unit_interval,
     number,
     place,
@@ -234,9 +235,7 @@ def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
         if shape is not None and found != shape:
             raise InvalidModelError(f"{label} has shape {list(found)}; expected {list(shape)} like {name}[0].")
         shape = found
-        if matrix.dtype.kind not in "biuf":
-            raise InvalidModelError(f"{label} has entries of type {matrix.dtype}; expected real numbers.")
-        _check_indices(label, matrix)
+        check_sparse(label, matrix)
         csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
         csr.sum_duplicates()
         _check_sparse_rows(label, csr, found[0] // found[1])
@@ -247,27 +246,6 @@ def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
     assert shape is not None
     rows = Sparse(np.concatenate(starts), np.concatenate(successors), np.concatenate(probabilities))
     return rows, shape[1], shape[0] // shape[1]
-
-
-def _check_indices(label: str, matrix: Any) -> None:
-    """Raise if an index points outside the matrix: scipy trusts them, and compiled code would read there."""
-    if matrix.format == "coo":
-        sound = all(_within(index, size) for index, size in zip(matrix.coords, matrix.shape, strict=True))
-    elif matrix.format in {"csr", "csc"}:
-        starts, indices = matrix.indptr, matrix.indices
-        lines, width = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
-        sound = len(starts) == lines + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
-        sound = sound and starts[-1] <= min(len(indices), len(matrix.data)) and _within(indices, width)
-    else:
-        return
-    if not sound:
-        raise InvalidModelError(
-            f"{label} is a broken sparse matrix: its indices leave it; expected them within {list(matrix.shape)}."
-        )
-
-
-def _within(indices: Any, size: int) -> bool:
-    return len(indices) == 0 or bool(0 <= indices.min() <= indices.max() < size)
 
 
 def _check_sparse_rows(label: str, csr: Any, A: int) -> None:

@@ -6,6 +6,7 @@ for finitely many states.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
-from opdop.model.checks import Floats, as_floats, as_size
+from opdop.model.checks import Floats, as_floats, as_size, check_sparse, number
 from opdop.model.errors import InvalidModelError
+
+_ROW_SUMS = 1e-9  # by how much a base's rows may miss 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,6 +121,9 @@ def mixture(bases: Sequence[Any], varphi: Any) -> Features:
     bases: d kernels, each [S, A, S] or scipy.sparse [S*A, S]. varphi: [S, A, d2].
     """
     signal_table, S, A = _varphi(varphi)
+    if sparse.issparse(bases) or not isinstance(bases, (Sequence, np.ndarray)):
+        found = "a scipy.sparse matrix" if sparse.issparse(bases) else f"{reprlib.repr(bases)} ({type(bases).__name__})"
+        raise InvalidModelError(f"bases is {found}; expected a list of kernels.")
     if not len(bases):
         raise InvalidModelError("bases is empty; expected at least one kernel.")
     matrices = [_base(f"bases[{i}]", base, S, A) for i, base in enumerate(bases)]
@@ -175,6 +181,7 @@ def _base(name: str, base: Any, S: int, A: int) -> Any:
     if sparse.issparse(base):
         if base.shape != (S * A, S):
             raise InvalidModelError(f"{name} has shape {list(base.shape)}; expected [S*A,S] = [{S * A},{S}].")
+        check_sparse(name, base)
         matrix = sparse.csr_array(base, dtype=np.float64, copy=True)
         matrix.sum_duplicates()
     else:
@@ -182,12 +189,20 @@ def _base(name: str, base: Any, S: int, A: int) -> Any:
         if table.shape != (S, A, S):
             raise InvalidModelError(f"{name} has shape {list(table.shape)}; expected [S,A,S] = [{S},{A},{S}].")
         matrix = sparse.csr_array(table.reshape(S * A, S))
+    negative = matrix.data < 0.0
+    if negative.any():
+        entry = int(np.argmax(negative))
+        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise InvalidModelError(
+            f"{name} is not a kernel: in state {row // A}, action {row % A}, next state {matrix.indices[entry]} it is "
+            f"{number(matrix.data[entry])}; expected a probability, at least 0."
+        )
     sums = np.asarray(matrix.sum(axis=1)).ravel()
-    wrong = ~(np.abs(sums - 1.0) <= 1e-9)
-    if wrong.any() or not (matrix.data >= 0.0).all():
-        row = int(np.argmax(wrong)) if wrong.any() else int(np.argmax(np.asarray(matrix.min(axis=1).todense()) < 0.0))
+    wrong = ~(np.abs(sums - 1.0) <= _ROW_SUMS)
+    if wrong.any():
+        row = int(np.argmax(wrong))
         raise InvalidModelError(
             f"{name} is not a kernel: in state {row // A}, action {row % A} it sums to {sums[row]:.9g}; expected "
-            "nonnegative probabilities that sum to 1."
+            "probabilities that sum to 1."
         )
     return matrix

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opdop.model.checks import Floats, as_floats, as_size
+from opdop.model.checks import Floats, as_floats, as_size, first_index, place
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
@@ -51,7 +51,7 @@ class LinearCMDP:
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta = as_floats("kernel_weights", kernel_weights, f"[H,d1] = [H,{d1}]")
-        if theta.shape[-1:] != (d1,) or theta.ndim not in (1, 2):
+        if theta.shape[-1:] != (d1,) or theta.ndim not in (1, 2) or not len(theta):
             raise InvalidModelError(f"kernel_weights have shape {list(theta.shape)}; expected [H,{d1}] or [{d1}].")
         if theta.ndim == 1 and horizon is None:
             raise InvalidModelError("kernel_weights are the same at every stage, so horizon is needed: pass horizon=H.")
@@ -64,8 +64,8 @@ class LinearCMDP:
         utility = _stages("utility_weights", utility_weights, I, H, d2)
         L = max(reward.shape[1], utility.shape[1])
         signals = np.concatenate([np.broadcast_to(w, (len(w), L, d2)) for w in (reward, utility)])
-        _check_norms("kernel_weights", theta, np.sqrt(d1), "sqrt(d1)")
-        _check_norms("signal weights", signals.reshape(-1, d2), np.sqrt(d2), "sqrt(d2)")
+        for name, weights, d in (("kernel", theta, "d1"), ("reward", reward[0], "d2"), ("utility", utility, "d2")):
+            _check_norms(f"{name}_weights", weights, d)
         _check_integrals(features)
         model = _tabular(features, theta, signals, thresholds, initial, H, display)
         fields = {
@@ -100,13 +100,13 @@ def _stages(name: str, value: Any, n: int, H: int, d2: int) -> Floats:
     return weights.reshape(shapes[weights.shape])
 
 
-def _check_norms(name: str, weights: Floats, bound: float, text: str) -> None:
-    norms = np.linalg.norm(weights, axis=1)
+def _check_norms(name: str, weights: Floats, d: str) -> None:
+    norms, bound = np.linalg.norm(weights, axis=-1), np.sqrt(weights.shape[-1])
     if (norms > bound * (1.0 + _SLACK)).any():
-        h = int(np.argmax(norms))
+        index = first_index(norms == norms.max())
         raise InvalidModelError(
-            f"{name}[{h}] have norm {norms[h]:.6g}; the assumption allows {text} = {bound:.6g}. Scale the features up "
-            "and the weights down by the same factor."
+            f"{place(name, index)} have norm {norms[index]:.6g}; the assumption allows sqrt({d}) = {bound:.6g}. Scale "
+            "the features up and the weights down by the same factor."
         )
 
 
@@ -138,6 +138,8 @@ def _tabular(
         dense = np.array([np.where(np.abs(k) < 1e-12, 0.0, k).reshape(S, A, S) for k in kernels])
         transitions: Any = dense if len(theta) == H and H > 1 else dense[0]
     else:
+        for kernel in kernels:
+            kernel.data[np.abs(kernel.data) < 1e-12] = 0.0
         transitions = kernels if len(theta) == H and H > 1 else kernels[0]
     try:
         model = TabularCMDP(transitions, tables[0], tables[1:], thresholds, initial, H, display=display)
