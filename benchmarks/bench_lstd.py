@@ -28,9 +28,8 @@ def against_numpy() -> None:
     sparse = opdop.make("random-mixture", states=100, actions=3, stages=4, dimension=5)
     S, A, H = sparse.num_states, sparse.num_actions, sparse.horizon
     psi = np.zeros((S, A, S, 5))
-    form = sparse.features.form
-    pairs = np.repeat(np.arange(S * A), np.diff(form.starts))
-    psi[pairs // A, pairs % A, form.successors] = form.psi
+    for i in range(5):
+        psi[..., i] = sparse.features.kernel(np.eye(5)[i]).toarray().reshape(S, A, S)
     varphi = sparse.features.signal_features()
     P = np.stack([sparse.dense().transition_matrix(h).reshape(S, A, S) for h in range(H)])
     learner = opdop.OPDOP.preset(opdop.Task.of(sparse, episodes=2000), opdop.LSTD, "practical")

@@ -28,9 +28,7 @@ from opdop.experiment.files import read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
 from opdop.model.features import one_hot
 from tests.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
-from tests.test_files import assert_same_run, quick_disk, seal
-
-__all__ = ["quick_disk"]  # a fixture
+from tests.test_files import assert_same_run, quick_disk, seal  # noqa: F401 - one of them is a fixture
 
 KIND = "an opdop checkpoint"
 ROOT = Path(__file__).parents[1]
@@ -777,8 +775,9 @@ def test_the_arguments_in_a_checkpoint_are_of_their_kinds(contents: Any, tmp_pat
         write_arrays(tmp_path / CHECKPOINT, wrong, arrays)
         with pytest.raises(DamagedFileError, match=rf"cannot be used as .*: its {name} is \[1\].*run again"):
             read_config(tmp_path)
-    for none in ([1], None, {}):
-        write_arrays(tmp_path / CHECKPOINT, {**meta, "config": none}, arrays)
+    nothing: list[Any] = [[1], None, {}]
+    for config in nothing:
+        write_arrays(tmp_path / CHECKPOINT, {**meta, "config": config}, arrays)
         with pytest.raises(DamagedFileError, match="cannot be used as"):
             read_config(tmp_path)
 

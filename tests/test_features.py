@@ -128,9 +128,9 @@ def test_sparse_and_dense_bases_agree(make: Any):
         for ours, theirs in zip(features.form, dense.form, strict=True):
             np.testing.assert_array_equal(ours, theirs)
             assert ours.dtype == theirs.dtype
-    # Only successors that some base allows are kept.
+    # Only successors that a base allows are kept.
     assert isinstance(dense.form, kernel.Listed)
-    assert len(dense.form.psi) == np.count_nonzero(bases.sum(axis=0))
+    assert len(dense.form.psi) == np.count_nonzero(bases)
 
 
 def test_duplicate_entries_of_a_sparse_base_add_up():

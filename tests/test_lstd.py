@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import opdop
 from opdop import (
     LSTD,
     OPDOP,
@@ -23,6 +24,7 @@ from opdop import (
     ModelSimulator,
     OpdopError,
     Run,
+    TabularCMDP,
     TabularPolicy,
     Task,
     solve,
@@ -502,14 +504,14 @@ def test_certified_estimates_are_optimistic_and_within_two_bonuses(family: str, 
         policy = learner.propose()
         episode = simulator.play(policy)
         learner.learn(episode)
-        if k % 10 == 0:
+        if k % 20 == 0:
             plain.evaluate(policy.table)
             iota = prediction_errors(simulator.cmdp, learner.estimates)
             assert iota.max() <= 1e-12
             assert (iota + 2.0 * plain.bonus).min() >= -1e-9
             below_cap += int((learner.estimates.q < np.arange(4, 0, -1.0)[:, None, None]).sum())
         plain.past.append(Seen(episode, learner.estimates.v.copy()))
-    assert below_cap > 100  # otherwise optimism would be the cap's doing
+    assert below_cap > 50  # otherwise optimism would be the cap's doing
 
 
 @every_family
@@ -588,3 +590,41 @@ def test_decompositions_hold_at_every_episode(family: str, noisy: bool):
         parts = decompose(cmdp, best, policy, learner.estimates, episode)
         np.testing.assert_allclose(parts.before, parts.policy_gap + parts.expected_error, rtol=0, atol=1e-10)
         np.testing.assert_allclose(parts.after, parts.martingale - parts.path_error, rtol=0, atol=1e-10)
+
+
+# It learns
+
+
+def averages(cmdp: TabularCMDP, algorithm: str, episodes: int, seeds: int) -> Array:
+    """Return regret, violation and hard violation per episode, each a mean over seeds."""
+    runs = [train(cmdp, algorithm, episodes=episodes, seed=seed, records=2) for seed in range(seeds)]
+    names = ("regret", "violation", "hard_violation")
+    return np.array([[getattr(run, name)[-1] / episodes for name in names] for run in runs]).mean(axis=0)
+
+
+def test_regret_and_hard_violation_of_a_mixture_fall_with_the_number_of_episodes():
+    # Twenty states, four base kernels; V* = 2.85, threshold 2.29. Means of three seeds, measured: .149, .037, .058 at
+    # 1000 episodes and .043, .034, .034 at 10,000; so the violation in which slack pays back falls only later (below).
+    cmdp = opdop.make("random-mixture")
+    few, many = (averages(cmdp, "opdop-lstd", episodes, 3) for episodes in (1000, 10_000))
+    assert (many < [0.06, 0.045, 0.045]).all(), many
+    assert many[0] < 0.5 * few[0], (few, many)
+    assert many[2] < 0.8 * few[2], (few, many)
+
+
+@pytest.mark.slow
+def test_regret_and_both_violations_of_a_mixture_are_small_after_many_episodes():
+    # Means of two seeds, measured .012, .013 and .014: less than half of what 10,000 episodes leave.
+    found = averages(opdop.make("random-mixture"), "opdop-lstd", 100_000, 2)
+    assert (found < 0.02).all(), found
+
+
+@pytest.mark.slow
+def test_features_spare_a_learner_a_thousand_states():
+    # Measured: .046, .033, .033 with least squares on four features; .190, .346, .346 with counts, which have to learn
+    # every state by itself.
+    cmdp = opdop.make("random-mixture", states=1000)
+    linear, counts = (averages(cmdp, algorithm, 10_000, 1) for algorithm in ("opdop-lstd", "opdop"))
+    assert (linear < [0.06, 0.05, 0.05]).all(), linear
+    assert counts[0] > 3.0 * linear[0], (linear, counts)
+    assert (counts[1:] > 5.0 * linear[1:]).all(), (linear, counts)

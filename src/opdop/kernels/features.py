@@ -24,9 +24,9 @@ class Table(NamedTuple):
 class Listed(NamedTuple):
     """psi for the successors where it is not zero: mixtures of sparse base kernels."""
 
-    starts: np.ndarray  # [S*A + 1] int64
+    starts: np.ndarray  # [d, S*A + 1] int64: one component after the other
     successors: np.ndarray  # [entries] int32
-    psi: np.ndarray  # [entries, d]
+    psi: np.ndarray  # [entries]
 
 
 class Embedded(NamedTuple):
@@ -60,7 +60,7 @@ def _table_dimension(form):
 
 
 def _listed_dimension(form):
-    return form.psi.shape[1]
+    return form.starts.shape[0]
 
 
 def _embedded_dimension(form):
@@ -137,14 +137,14 @@ def _table_integrate(form, v, common, first, pairs, phi):
 
 
 def _listed_integrate(form, v, common, first, pairs, phi):
-    d = form.psi.shape[1]
-    for pair in range(pairs):
-        for i in range(d):
-            phi[i, pair] = 0.0
-        for entry in range(form.starts[first + pair], form.starts[first + pair + 1]):
-            value = v[np.uint32(form.successors[entry])]
-            for i in range(d):
-                phi[i, pair] += form.psi[entry, i] * value
+    successors, psi = form.successors, form.psi
+    for i in range(form.starts.shape[0]):
+        starts, row = form.starts[i, first : first + pairs + 1], phi[i]
+        for pair in range(pairs):
+            total = 0.0
+            for entry in range(starts[pair], starts[pair + 1]):
+                total += psi[entry] * v[np.uint32(successors[entry])]
+            row[pair] = total
 
 
 def _embedded_integrate(form, v, common, first, pairs, phi):

@@ -66,8 +66,7 @@ class Features:
         if self.form is None:
             return weights.reshape(S * A, S)
         if isinstance(self.form, Listed):
-            values = self.form.psi @ weights
-            return sparse.csr_array((values, self.form.successors, self.form.starts), shape=(S * A, S))
+            return sum(weight * base for weight, base in zip(weights, self._bases(), strict=True))
         if isinstance(self.form, Embedded):
             square = weights.reshape(len(self.form.left), len(self.form.right))
             return self.form.left.T @ square @ self.form.right
@@ -94,12 +93,22 @@ class Features:
         if isinstance(self.form, Table):
             up, down = np.maximum(self.form.psi, 0.0).sum(axis=0), np.maximum(-self.form.psi, 0.0).sum(axis=0)
         else:
-            rows = np.repeat(np.arange(S * A), np.diff(self.form.starts))
-            sums = [np.zeros((S * A, self.kernel_dim)) for _ in range(2)]
-            np.add.at(sums[0], rows, np.maximum(self.form.psi, 0.0))
-            np.add.at(sums[1], rows, np.maximum(-self.form.psi, 0.0))
-            up, down = sums[0].T, sums[1].T
+            up = np.array([base.maximum(0.0).sum(axis=1) for base in self._bases()])
+            down = np.array([(-base).maximum(0.0).sum(axis=1) for base in self._bases()])
         return np.asarray(np.sqrt((np.maximum(up, down) ** 2).sum(axis=0)).reshape(S, A))
+
+    def _bases(self) -> list[Any]:
+        """Return the components of a listed psi, each as scipy.sparse [S*A, S]."""
+        assert isinstance(self.form, Listed)
+        shape = self.num_states * self.num_actions, self.num_states
+        entries = self.form.psi, self.form.successors
+        return [
+            sparse.csr_array(
+                (entries[0][starts[0] : starts[-1]], entries[1][starts[0] : starts[-1]], starts - starts[0]),
+                shape=shape,
+            )
+            for starts in self.form.starts
+        ]
 
     def __repr__(self) -> str:
         return (
@@ -127,14 +136,12 @@ def mixture(bases: Sequence[Any], varphi: Any) -> Features:
     if not len(bases):
         raise InvalidModelError("bases is empty; expected at least one kernel.")
     matrices = [_base(f"bases[{i}]", base, S, A) for i, base in enumerate(bases)]
-    # An entry for every (pair, successor) that some base allows, in order.
-    cells = [np.repeat(np.arange(S * A), np.diff(m.indptr)) * S + m.indices for m in matrices]
-    allowed = np.unique(np.concatenate(cells))
-    psi = np.zeros((len(allowed), len(matrices)))
-    for i, matrix in enumerate(matrices):
-        psi[np.searchsorted(allowed, cells[i]), i] = matrix.data
-    starts = np.searchsorted(allowed, np.arange(S * A + 1) * S)
-    form = Listed(starts.astype(np.int64), (allowed % S).astype(np.int32), psi)
+    begins = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
+    form = Listed(
+        np.array([matrix.indptr.astype(np.int64) + begin for matrix, begin in zip(matrices, begins, strict=False)]),
+        np.concatenate([matrix.indices for matrix in matrices]).astype(np.int32),
+        np.concatenate([matrix.data for matrix in matrices]),
+    )
     d2 = len(signal_table)
     return Features("mixture", S, A, len(bases), d2, 1.0, np.sqrt(d2), form, signal_table)
 
