@@ -5,6 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 
+def improve(policy, q, dual, constants):
+    """Return the next policy [H, S, A]."""
+    A = policy.shape[2]
+    mixed = (1.0 - constants["mixing"]) * policy + constants["mixing"] / A
+    score = constants["step_size"] * (q[0] + np.tensordot(dual, q[1:], 1))
+    weights = mixed * np.exp(score - score.max(axis=2, keepdims=True))
+    return weights / weights.sum(axis=2, keepdims=True)
+
+
+def play(rng, P, policy, start):
+    """Return the states [H+1] and actions [H] of one episode."""
+    H, S, A = policy.shape
+    states, actions = np.empty(H + 1, dtype=int), np.empty(H, dtype=int)
+    states[0] = start
+    for h in range(H):
+        actions[h] = rng.choice(A, p=policy[h, states[h]])
+        states[h + 1] = rng.choice(S, p=P[h, states[h], actions[h]])
+    return states, actions
+
+
+def measure(P, signals, policy, start):
+    """Return the true totals [J] of a policy."""
+    J, H, S, _ = signals.shape
+    value = np.zeros((S, J))
+    for h in range(H - 1, -1, -1):
+        ahead = signals[:, h] + np.moveaxis(P[h] @ value, 2, 0)
+        value = np.einsum("jxa,xa->xj", ahead, policy[h])
+    return value[start]
+
+
+def move_dual(dual, thresholds, estimates, constants):
+    """Return the next multipliers [I]."""
+    return np.clip(dual + constants["dual_step_size"] * (thresholds - estimates), 0.0, constants["dual_bound"])
+
+
 def run(P, signals, thresholds, start, episodes, constants, seed=0):
     """Run Algorithm 1 with Algorithm 3 on dense P [H, S, A, S] and signals [J, H, S, A]; return true totals [K, J].
 
@@ -21,25 +56,10 @@ def run(P, signals, thresholds, start, episodes, constants, seed=0):
     ceiling = np.arange(H, 0, -1.0)
     totals = np.empty((episodes, J))
     for k in range(episodes):
-        # improve
-        mixed = (1.0 - constants["mixing"]) * policy + constants["mixing"] / A
-        score = constants["step_size"] * (q[0] + np.tensordot(dual, q[1:], 1))
-        weights = mixed * np.exp(score - score.max(axis=2, keepdims=True))
-        policy = weights / weights.sum(axis=2, keepdims=True)
-        # play
-        states, actions = np.empty(H + 1, dtype=int), np.empty(H, dtype=int)
-        states[0] = start
-        for h in range(H):
-            actions[h] = rng.choice(A, p=policy[h, states[h]])
-            states[h + 1] = rng.choice(S, p=P[h, states[h], actions[h]])
-        # measure
-        value = np.zeros((S, J))
-        for h in range(H - 1, -1, -1):
-            ahead = signals[:, h] + np.moveaxis(P[h] @ value, 2, 0)
-            value = np.einsum("jxa,xa->xj", ahead, policy[h])
-        totals[k] = value[start]
-        # dual
-        dual = np.clip(dual + constants["dual_step_size"] * (thresholds - estimates), 0.0, constants["dual_bound"])
+        policy = improve(policy, q, dual, constants)
+        states, actions = play(rng, P, policy, start)
+        totals[k] = measure(P, signals, policy, start)
+        dual = move_dual(dual, thresholds, estimates, constants)
         # evaluate
         number = seen.sum(axis=3) + constants["ridge"]
         kernel = seen / number[..., None]

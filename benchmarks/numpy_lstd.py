@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.numpy_counts import improve, measure, move_dual, play
+
 
 def run(P, signals, psi, varphi, thresholds, start, episodes, constants, seed=0):
     """Run Algorithm 1 with Algorithm 2; return true totals [K, J].
@@ -21,25 +23,10 @@ def run(P, signals, psi, varphi, thresholds, start, episodes, constants, seed=0)
     signal_inverse, signal_target = np.tile(np.eye(d2) / ridge, (H, 1, 1)), np.zeros((J, H, d2))
     totals = np.empty((episodes, J))
     for k in range(episodes):
-        # improve
-        mixed = (1.0 - constants["mixing"]) * policy + constants["mixing"] / A
-        score = constants["step_size"] * (q[0] + np.tensordot(dual, q[1:], 1))
-        weights = mixed * np.exp(score - score.max(axis=2, keepdims=True))
-        policy = weights / weights.sum(axis=2, keepdims=True)
-        # play
-        states, actions = np.empty(H + 1, dtype=int), np.empty(H, dtype=int)
-        states[0] = start
-        for h in range(H):
-            actions[h] = rng.choice(A, p=policy[h, states[h]])
-            states[h + 1] = rng.choice(S, p=P[h, states[h], actions[h]])
-        # measure
-        value = np.zeros((S, J))
-        for h in range(H - 1, -1, -1):
-            ahead = signals[:, h] + np.moveaxis(P[h] @ value, 2, 0)
-            value = np.einsum("jxa,xa->xj", ahead, policy[h])
-        totals[k] = value[start]
-        # dual
-        dual = np.clip(dual + constants["dual_step_size"] * (thresholds - estimates), 0.0, constants["dual_bound"])
+        policy = improve(policy, q, dual, constants)
+        states, actions = play(rng, P, policy, start)
+        totals[k] = measure(P, signals, policy, start)
+        dual = move_dual(dual, thresholds, estimates, constants)
         # evaluate
         features = np.zeros((J, H, S, A, d1))
         for h in range(H - 1, -1, -1):

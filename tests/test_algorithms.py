@@ -1,7 +1,5 @@
 """Every algorithm in the registry does what every algorithm must do."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -64,22 +62,6 @@ def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: 
     for number in ("step_size", "dual_step_size", "mixing", "dual_bound", "ridge", "first_radius", "last_radius"):
         assert np.isfinite(constants[number]), number
     assert constants["radius"]["rule"]
-
-
-def test_a_task_tells_a_learner_nothing_of_kernel_and_signals():
-    names = {field.name for field in dataclasses.fields(Task)}
-    assert names == {
-        "horizon",
-        "num_states",
-        "num_actions",
-        "thresholds",
-        "initial",
-        "episodes",
-        "confidence",
-        "slater_gap",
-        "noisy",
-        "features",
-    }
 
 
 def test_two_algorithms_of_one_name_are_an_error():

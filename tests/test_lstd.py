@@ -317,6 +317,7 @@ def test_widths_inverses_and_information_are_those_of_the_gram_matrices_after_ma
         for h in range(3):
             inverse = np.linalg.inv(arrays.signal_gram[h])
             np.testing.assert_allclose(arrays.signal_inverse[h], inverse, rtol=0, atol=1e-12)
+            assert arrays.signal_information[h] == pytest.approx(log_det(arrays.signal_gram[h] / 0.4), rel=1e-9)
             fresh = np.einsum("ip,ik,kp->p", arrays.varphi, inverse, arrays.varphi)
             np.testing.assert_allclose(arrays.signal_width[h], fresh, rtol=1e-9)
 
@@ -336,6 +337,13 @@ def run_of(family: str, *, constraints: int = 2, **options: Any) -> Run:
 def test_step_by_step_and_compiled_are_the_same_run(family: str, noisy: bool, constraints: int):
     options: dict[str, Any] = {"constraints": constraints, "noisy": noisy}
     assert_same(run_of(family, **options), run_of(family, compiled=False, **options))
+
+
+def test_step_by_step_and_compiled_are_the_same_run_on_a_sparse_model():
+    cmdp = opdop.make("random-mixture", states=70)
+    assert cmdp.is_sparse
+    one, two = (train(cmdp, "opdop-lstd", episodes=300, compiled=compiled) for compiled in (True, False))
+    assert_same(one, two)
 
 
 @every_family
