@@ -31,6 +31,8 @@ from opdop.model import Episode, InvalidModelError, InvalidParameterError, Opdop
 from opdop.model.features import Features, one_hot
 
 _MOST_BYTES = 8 * 2**30
+# Below this a Gram matrix of long features can become singular to the machine.
+SMALLEST_RIDGE = 1e-6
 
 
 CERTIFIED = SelfNormalisedRadius()
@@ -51,8 +53,8 @@ class LSTD:
         ridge: float = 1.0,
     ) -> None:
         features = features or task.features or one_hot(task.num_states, task.num_actions)
-        if isinstance(ridge, bool) or not (math.isfinite(ridge) and ridge > 0.0):
-            raise InvalidParameterError(f"ridge is {ridge!r}; expected a positive number.")
+        if isinstance(ridge, bool) or not (math.isfinite(ridge) and ridge >= SMALLEST_RIDGE):
+            raise InvalidParameterError(f"ridge is {ridge!r}; expected a number, at least {SMALLEST_RIDGE:g}.")
         sizes = (task.num_states, task.num_actions)
         if (features.num_states, features.num_actions) != sizes:
             raise InvalidModelError(
