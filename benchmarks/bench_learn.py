@@ -15,6 +15,7 @@ import opdop
 from benchmarks import numpy_counts
 from opdop.experiment import train
 from opdop.kernels import loops
+from opdop.kernels.counts import CountLists, CountTable
 from opdop.model import TabularCMDP
 
 
@@ -92,19 +93,24 @@ def filled_learner(cmdp: TabularCMDP, per_cell: int) -> opdop.OPDOP:
     possible = np.stack([np.asarray(cmdp.dense().transition_matrix(h)) > 0.0 for h in range(H)])  # [H, S*A, S]
     row, successor = np.nonzero(possible.reshape(H * S * A, S))
     seen = rng.integers(1, 2 * per_cell, row.size)
-    state = learner.evaluator.state()
-    number = np.bincount(row, seen, H * S * A).reshape(H, S * A)
-    full = row.size * 12 >= H * S * A * S
-    state |= {
-        "is_table": np.array(full),
-        "row": row,
-        "successor": successor.astype(np.int32),
-        "seen": seen.astype(np.int32),
-        "touched": np.ones((H, S), dtype=np.bool_),
-        "number": number,
-        "sums": np.stack([number * 0.5] * (1 + cmdp.num_constraints)),
-    }
-    learner.evaluator.restore(state)
+    counts = learner.evaluator
+    visits = counts.arrays.visits
+    visits.touched[:] = True
+    visits.number[:] = np.bincount(row, seen, H * S * A).reshape(H, S * A)
+    visits.sums[:] = visits.number * 0.5
+    visits.inverse[:] = 1.0 / (visits.number + visits.ridge)
+    visits.width[:] = np.sqrt(visits.inverse)
+    if row.size >= counts.table_from:
+        table = np.zeros((H, S, S * A), dtype=np.int32)
+        table[row // (S * A), successor, row % (S * A)] = seen
+        counts.counts = CountTable(visits, table)
+    else:
+        used = np.bincount(row, minlength=H * S * A).astype(np.int32)
+        entries = successor.astype(np.int32), seen.astype(np.int32)
+        room = np.zeros(4 * visits.touched.size, dtype=np.int32)
+        pool = [np.concatenate([entry, room]) for entry in entries]
+        taken = np.full(2, row.size, dtype=np.int64)
+        counts.counts = CountLists(visits, np.cumsum(used, dtype=np.int64) - used, used, used.copy(), *pool, taken)
     return learner
 
 

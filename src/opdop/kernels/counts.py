@@ -65,6 +65,7 @@ def evaluate(counts, policy, q, v):
     visits = counts.visits
     J = q.shape[0]
     H, S, A = policy.shape
+    flat_q, flat_policy = q.reshape(J, H, S * A), policy.reshape(H, S * A)
     block = states_at_once(counts)
     totals = np.empty((J, block * A))
     v[:, H] = 0.0
@@ -72,17 +73,23 @@ def evaluate(counts, policy, q, v):
         for x in range(0, S, block):
             after = min(x + block, S)
             if visits.touched[h, x:after].any():
-                pairs = (after - x) * A
+                first, last = x * A, after * A
                 for j in range(J):
-                    for pair in range(pairs):
-                        totals[j, pair] = visits.sums[j, h, x * A + pair]
+                    _copy(visits.sums[j, h, first:last], totals[j])
                 if h < H - 1:
-                    add_expected(counts, h, x * A, pairs, v, totals)
-                inverse, width = visits.inverse[h, x * A : after * A], visits.width[h, x * A : after * A]
+                    add_expected(counts, h, first, last - first, v, totals)
+                inverse, width = visits.inverse[h, first:last], visits.width[h, first:last]
+                likely = flat_policy[h, first:last]
                 for j in range(J):
-                    values = q[j, h].ravel()[x * A : after * A]
+                    values = flat_q[j, h, first:last]
                     _be_optimistic(totals[j], inverse, width, visits.radii[h], float(H - h), values)
-                    average(values, policy[h].ravel()[x * A : after * A], v[j, h, x:after])
+                    average(values, likely, v[j, h, x:after])
+
+
+@njit(cache=True)
+def _copy(source, target):
+    for n in range(source.shape[0]):
+        target[n] = source[n]
 
 
 @njit(cache=True, fastmath=_EXACT)
