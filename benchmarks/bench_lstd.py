@@ -98,7 +98,7 @@ def in_states_and_dimension() -> None:
         before = cost
     before = None
     for dimension in (4, 8, 16, 32):
-        cmdp = opdop.make("random-mixture", states=200, actions=4, stages=10, dimension=dimension)
+        cmdp = opdop.make("random-mixture", states=200, actions=4, stages=10, dimension=dimension, share=0.95)
         cost = seconds_per_episode(cmdp, 100, 2)
         growth = "" if before is None else f", {cost / before:.2f} times for twice the dimensions (quadratic: 4)"
         print(f"  d{dimension}: {cost * 1e6:.0f} us/episode{growth}")

@@ -698,7 +698,10 @@ CHANGES: dict[str, tuple[str, Change]] = {
         ),
     ),
     "a negative phase": ("doubling", put("learner.phase", lambda a: a - 1)),
-    "phases that do not add up": ("doubling", put("learner.finished", lambda a: a + 1)),
+    "phases that do not add up": (
+        "doubling",
+        lambda meta, arrays: arrays.update({k: arrays[k] + 1 for k in ("learner.finished", "recorder.episodes")}),
+    ),
     "a sample of NaN": ("simulator", put("reservoir", lambda a: with_value(a, np.nan))),
     "a sample of no policies": ("simulator", put("reservoir", lambda a: a * 2)),
     "a sample too small": ("simulator", put("reservoir", lambda a: a[1:])),
