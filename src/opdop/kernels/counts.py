@@ -166,13 +166,24 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
     row = h * counts.visits.number.shape[1] + first
     starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
     successors, seen = counts.successors, counts.seen
-    for j in range(totals.shape[0]):
-        ahead = v[j, h + 1]
+    J = totals.shape[0]
+    for j in range(0, J - 1, 2):  # two signals at a time: each successor is looked up once for both
+        a, b, one, two = v[j, h + 1], v[j + 1, h + 1], totals[j], totals[j + 1]
         for pair in range(pairs):
-            total = totals[j, pair]
+            first_total, second_total = one[pair], two[pair]
             for entry in range(starts[pair], starts[pair] + used[pair]):
-                total += seen[entry] * ahead[np.uint32(successors[entry])]
-            totals[j, pair] = total
+                y, n = np.uint32(successors[entry]), float(seen[entry])
+                first_total += n * a[y]
+                second_total += n * b[y]
+            one[pair] = first_total
+            two[pair] = second_total
+    if J % 2 == 1:
+        a, one = v[J - 1, h + 1], totals[J - 1]
+        for pair in range(pairs):
+            total = one[pair]
+            for entry in range(starts[pair], starts[pair] + used[pair]):
+                total += seen[entry] * a[np.uint32(successors[entry])]
+            one[pair] = total
 
 
 @overload(add_expected, jit_options={"fastmath": _EXACT})

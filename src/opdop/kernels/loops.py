@@ -105,11 +105,9 @@ def average_start(v, initial, out):
 @njit(cache=True)
 def copy_policy(policy, out):
     """Copy a policy [H, S, A]."""
-    H, S, A = policy.shape
-    for h in range(H):
-        for x in range(S):
-            for a in range(A):
-                out[h, x, a] = policy[h, x, a]
+    source, target = policy.ravel(), out.ravel()
+    for n in range(source.shape[0]):
+        target[n] = source[n]
 
 
 @njit(cache=True)
