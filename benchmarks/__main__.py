@@ -7,10 +7,14 @@ import platform
 import sys
 from pathlib import Path
 
-import numba
-import numpy as np
+# Before NumPy is loaded: everything is compared on one core.
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
-import benchmarks
+import numba  # noqa: E402
+import numpy as np  # noqa: E402
+
+import benchmarks  # noqa: E402
 
 PREFIX = "bench_"
 
