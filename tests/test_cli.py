@@ -221,7 +221,7 @@ def test_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "answer", interrupt)
+    monkeypatch.setattr(cli.problems, "answer", interrupt)
     result = run("solve", "factored")
     assert result.exit_code == 130
     assert result.output == ""
@@ -231,7 +231,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli, "answer", fail)
+    monkeypatch.setattr(cli.problems, "answer", fail)
     assert isinstance(run("solve", "factored").exception, RuntimeError)
 
 
@@ -287,7 +287,7 @@ def test_program_prints_where_only_ascii_can_be_printed() -> None:
 def test_program_ends_quietly_when_interrupted() -> None:
     code = (
         "import os, signal, time, opdop.cli as cli\n"
-        "cli.answer = lambda *_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"
+        "cli.problems.answer = lambda *_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"
         "cli.main()"
     )
     command = [sys.executable, "-c", code, "solve", "factored"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import opdop
-from opdop.cli import ALGORITHMS_FORMAT, ENVS_FORMAT, problem_record
+from opdop.cli.problems import ALGORITHMS_FORMAT, ENVS_FORMAT, problem_record
 from opdop.report import Answer, Learnt, answer, gallery, tables
 from opdop.report.answer import SOLVE_FORMAT
 from opdop.report.learnt import RUN_FORMAT
