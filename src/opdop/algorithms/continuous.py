@@ -42,6 +42,7 @@ class ReplayedPolicy:
         self._past, self._entries, self._steps = learner.past, learner.entries, learner.episodes
         self._step_size, self._mixing = learner.step_size, learner.mixing
         self._known: dict[tuple[int, bytes], tuple[Floats, Floats]] = {}
+        self._rows: dict[bytes, kernel.Rows] = {}
 
     def probabilities(self, stage: int, state: Any) -> Floats:
         """Return the probabilities of the actions, [A], at a state of one or more coordinates."""
@@ -58,13 +59,21 @@ class ReplayedPolicy:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             A = self._source.num_actions
-            now, valued = np.empty((1, A)), np.empty((1, A))
-            rows = self._source.rows(x)
+            now, valued, rows = np.empty(A), np.empty(A), self.rows(x)
             kernel.replay(
                 self._past, self._entries, self._steps, stage, rows, self._step_size, self._mixing, valued, now
             )
-            self._known[key] = now[0], valued[0]
+            self._known[key] = now, valued
         return self._known[key]
+
+    def rows(self, x: Floats) -> kernel.Rows:
+        """Return the features of a state [dim]; they are computed once."""
+        key = x.tobytes()
+        if key not in self._rows:
+            if len(self._rows) >= _MOST_REMEMBERED:
+                self._rows.clear()
+            self._rows[key] = self._source.rows(x)
+        return self._rows[key]
 
     def __repr__(self) -> str:
         return f"ReplayedPolicy({self._entries} evaluations, {self._steps} steps)"
@@ -180,12 +189,12 @@ class ContinuousOPDOP(OPDOP):
         values = np.empty(1 + self.task.num_constraints)
         for h in range(H):
             place, x = self.visitors + h, episode.states[h]
-            rows = self.source.rows(x)
+            rows = proposed.rows(x)
             self.source.place(form, place, rows)
             varphi[:, place * A : (place + 1) * A] = rows.varphi
             if h > 0:
                 policy = proposed.replayed(h, x)[0 if fresh else 1]
-                kernel.value_at(self.past, self.entries - 1, h, rows, policy[None], values)
+                kernel.value_at(self.past, self.entries - 1, h, rows, policy, values)
                 self.lstd.v[:, h, place] = values
         states = self.visitors + np.arange(H + 1)
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)

@@ -15,7 +15,7 @@ from numba import njit
 
 from opdop.kernels.features import moments
 from opdop.kernels.lstd import kernel_radius, signal_radius
-from opdop.kernels.primal_dual import mirror_step, score
+from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponentiate
 from opdop.kernels.regression import multiply
 
 LANES = 64  # evaluations in one block
@@ -156,42 +156,84 @@ def _integrate(v, rows, a, features):
                 f[lane] += weight * values[lane]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=_EXACT)
 def replay(past, entries, steps, h, rows, step_size, mixing, evaluated, policy):
-    """Write the policy at one state after all steps, and the one that the last evaluation valued; both [1, A]."""
+    """Write the policy [A] at one state after all steps, and the one that the last evaluation valued."""
     J, d = past.weights.shape[1], past.weights.shape[3]
     A = rows.varphi.shape[1]
-    q, one = np.empty((J, A, LANES)), np.empty((J, 1, A))
-    features = np.empty((d, LANES))
-    scores, best, total = np.empty((A, 1)), np.empty(1), np.empty(1)
+    q, features = np.empty((J, A, LANES)), np.empty((d, LANES))
+    scores, best = np.empty((A, LANES)), np.empty(LANES)
+    of = np.empty(LANES, dtype=np.int64)  # the lane that a step's Q is in
     for a in range(A):
-        policy[0, a] = 1.0 / A
-        evaluated[0, a] = 1.0 / A
-    for entry in range(entries):
-        lane = entry % LANES
-        if lane == 0:
-            value_block(past, entry // LANES, h, rows, features, q)
-        for j in range(J):
+        policy[a] = 1.0 / A
+        evaluated[a] = 1.0 / A
+    for block in range((entries + LANES - 1) // LANES):
+        value_block(past, block, h, rows, features, q)
+        entry, last = block * LANES, min((block + 1) * LANES, entries)
+        step = past.first[entry]
+        after = past.first[last] if last < entries else steps
+        valued = past.first[entries - 1] if last == entries else -1
+        while step < after:
+            n = min(LANES, after - step)
+            for s in range(n):
+                while entry + 1 < last and past.first[entry + 1] <= step + s:
+                    entry += 1
+                of[s] = entry % LANES
+            _weigh(q, past.dual[step : step + n], of, step_size, scores, best)
+            _walk(scores, n, mixing, valued - step, evaluated, policy)
+            step += n
+        if valued == step:
             for a in range(A):
-                one[j, 0, a] = q[j, a, lane]
-        if entry == entries - 1:
+                evaluated[a] = policy[a]
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _weigh(q, dual, of, step_size, weights, best):
+    """Write exp(alpha (Q_r + sum_i Y_i Q_{g_i})), up to a factor, for n steps: weights [A, LANES], dual [n, I]."""
+    J, A, _ = q.shape
+    n = dual.shape[0]
+    for a in range(A):
+        for s in range(n):
+            weights[a, s] = q[0, a, of[s]]
+        for i in range(J - 1):
+            for s in range(n):
+                weights[a, s] += dual[s, i] * q[1 + i, a, of[s]]
+        for s in range(n):
+            best[s] = weights[a, s] if a == 0 else max(best[s], weights[a, s])
+    for a in range(A):
+        row = weights[a, :n]
+        for s in range(n):
+            row[s] = step_size * (row[s] - best[s])
+        exponentiate(row)
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _walk(weights, n, mixing, valued, evaluated, policy):
+    """Make n mirror steps, one after the other; before step `valued` note the policy."""
+    A = policy.shape[0]
+    kept, added = 1.0 - mixing, mixing / A
+    for s in range(n):
+        if s == valued:
             for a in range(A):
-                evaluated[0, a] = policy[0, a]
-        after = past.first[entry + 1] if entry + 1 < entries else steps
-        for step in range(past.first[entry], after):
-            score(one, past.dual[step], scores, best)
-            mirror_step(policy, scores, best, total, step_size, mixing)  # lines 5 and 6
+                evaluated[a] = policy[a]
+        total = 0.0
+        for a in range(A):
+            policy[a] = weights[a, s] * (kept * policy[a] + added)  # lines 5 and 6
+            total += policy[a]
+        share = 1.0 / total
+        for a in range(A):
+            policy[a] = max(policy[a] * share, PROBABILITY_FLOOR)
 
 
 @njit(cache=True)
 def value_at(past, entry, h, rows, policy, out):
-    """Write V = <Q, policy> of one evaluation at a state into out [J], policy [1, A]."""
+    """Write V = <Q, policy> of one evaluation at a state into out [J], policy [A]."""
     J, d = past.weights.shape[1], past.weights.shape[3]
-    A = policy.shape[1]
+    A = policy.shape[0]
     q, features = np.empty((J, A, LANES)), np.empty((d, LANES))
     value_block(past, entry // LANES, h, rows, features, q)
     for j in range(J):
         total = 0.0
         for a in range(A):
-            total += policy[0, a] * q[j, a, entry % LANES]
+            total += policy[a] * q[j, a, entry % LANES]
         out[j] = total

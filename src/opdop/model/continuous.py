@@ -38,6 +38,7 @@ class ContinuousFeatures(Protocol):
     signal_norm: float
     folded: int  # components of right, for psi = left outer right; otherwise 0
     row_dim: int  # components of what changes with the state: left's, or psi's
+    varphi: Function  # of states [n, dim], returns [n, A, d2]
 
     def rows(self, state: Floats) -> Rows:
         """Return the features of one state [dim]."""

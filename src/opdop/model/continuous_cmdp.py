@@ -92,7 +92,7 @@ class ContinuousCMDP:
 
     def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
         """Return the mean of every signal [1+I] at a state [dim]."""
-        varphi = np.asarray(self.features.signal_features(state[None]))[0, action]
+        varphi = np.asarray(self.features.varphi(state[None]))[0, action]
         means: Floats = self.signal_weights[:, stage % self.signal_weights.shape[1]] @ varphi
         if means.min() < -_SLACK or means.max() > 1.0 + _SLACK:
             raise InvalidModelError(
