@@ -105,7 +105,8 @@ class ContinuousOPDOP(OPDOP):
             np.ascontiguousarray(carried.points[i]).tobytes(): i for i in np.flatnonzero(task.initial[: self.visitors])
         }
         self.growth = reevaluate_at_growth
-        self.constants |= {"nodes": repr(self.source.nodes), "reevaluate_at_growth": reevaluate_at_growth}
+        nodes = self.source.nodes
+        self.constants |= {"nodes": f"{len(nodes)} {nodes.name}", "reevaluate_at_growth": reevaluate_at_growth}
         self.entries = 0
         self.known = self._information()  # at the last evaluation
         self.past = self._room(0, 0)

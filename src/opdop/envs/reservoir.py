@@ -112,7 +112,7 @@ class _Zones:
     def __call__(self, states: Floats) -> Floats:
         """Return the weights [n, A, zones] at levels [n, 1]."""
         after = np.maximum(states - np.array(self.releases), 0.0)  # [n, A]
-        return np.maximum(1.0 - np.abs(after[..., None] * (self.zones - 1) - np.arange(self.zones)), 0.0)
+        return np.asarray(np.maximum(1.0 - np.abs(after[..., None] * (self.zones - 1) - np.arange(self.zones)), 0.0))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Train a learner on a problem, measure every episode exactly, and never lose what was done.
 
 Two ways, one set of kernels: step by step against any simulator, and compiled for a known finite model. Where states
-are continuous, episodes are played on the exact model and measured on its discretisation. The same seed gives bitwise the same run either way, in pieces of any size, interrupted and resumed or not.
+are continuous, episodes are played on the exact model and measured on its discretisation. The same seed gives bitwise
+the same run either way, in pieces of any size, interrupted and resumed or not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Features of linear kernels on [0, 1]^dim: functions of the state, integrated against value functions on nodes.
 
-Two families with one protocol. `densities`: psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)) with known densities
-q, which is fast. `general`: any function psi(x, a, y), which is slower.
+Two families with the same methods. `densities`: psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)) with known
+densities q, which is fast. `general`: any function psi(x, a, y), which is slower.
 
 Value functions are known on a finite set of states that is carried along: the nodes, then any others. The integral of
 V is the quadrature's, sum_j w_j psi(x, a, y_j) V(y_j), and is not normalised: its error is the rule's and nothing else.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from opdop.model.nodes import Nodes
 Function = Callable[[Floats], Any]
 
 
-class ContinuousFeatures(Protocol):
-    """What a learner with a linear kernel on [0, 1]^dim is told."""
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparableFeatures:
+    """psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)); component l * r + r'."""
 
     name: str
     nodes: Nodes
@@ -38,82 +39,6 @@ class ContinuousFeatures(Protocol):
     signal_norm: float
     folded: int  # components of right, for psi = left outer right; otherwise 0
     row_dim: int  # components of what changes with the state: left's, or psi's
-    varphi: Function  # of states [n, dim], returns [n, A, d2]
-
-    def rows(self, state: Floats) -> Rows:
-        """Return the features of one state [dim]."""
-        ...
-
-    def form(self, states: Floats) -> Form:
-        """Return psi at states [S, dim], the first of which are the nodes."""
-        ...
-
-    def signal_features(self, states: Floats) -> Floats:
-        """Return varphi [n, A, d2] at states [n, dim]."""
-        ...
-
-    def place(self, form: Form, index: int, rows: Rows) -> None:
-        """Write the features of one state into a form."""
-        ...
-
-    def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
-        """Return the density [n, A, m] of the next state at points [m, dim], from states [n, dim]."""
-        ...
-
-    def integral_norms(self, states: Floats, rule: Nodes) -> Floats:
-        """Return for each pair [n, A] a bound on || integral of psi(x, a, y) V(y) || over all V into [0, 1]."""
-        ...
-
-    def draw(self, weights: Floats, state: Floats, action: int, random: np.random.Generator) -> Floats:
-        """Return a next state [dim], drawn exactly."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """The states on which value functions are kept: the nodes first, then those that only come along."""
-
-    source: ContinuousFeatures
-    points: Floats  # [S, dim]
-
-    @property
-    def others(self) -> Floats:
-        """The states that are not nodes, [S - N, dim]."""
-        return self.points[len(self.source.nodes) :]
-
-
-def carry(source: ContinuousFeatures, others: Floats) -> Features:
-    """Return continuous features on the nodes and some other states [n, dim], as those of finitely many states."""
-    points = np.concatenate([source.nodes.points, others])
-    table = source.signal_features(points)
-    S, A, d2 = table.shape
-    return Features(
-        source.name,
-        S,
-        A,
-        source.kernel_dim,
-        d2,
-        source.kernel_norm,
-        source.signal_norm,
-        source.form(points),
-        np.ascontiguousarray(table.reshape(S * A, d2).T),
-        Carried(source, points),
-    )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SeparableFeatures:
-    """psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)); component l * r + r'."""
-
-    name: str
-    nodes: Nodes
-    num_actions: int
-    kernel_dim: int
-    signal_dim: int
-    kernel_norm: float
-    signal_norm: float
-    folded: int
-    row_dim: int
     left: Function
     densities: tuple[Density, ...]
     varphi: Function
@@ -249,6 +174,41 @@ class GeneralFeatures:
 
     def __repr__(self) -> str:
         return _described(self)
+
+
+ContinuousFeatures = SeparableFeatures | GeneralFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """The states on which value functions are kept: the nodes first, then those that only come along."""
+
+    source: ContinuousFeatures
+    points: Floats  # [S, dim]
+
+    @property
+    def others(self) -> Floats:
+        """The states that are not nodes, [S - N, dim]."""
+        return self.points[len(self.source.nodes) :]
+
+
+def carry(source: ContinuousFeatures, others: Floats) -> Features:
+    """Return continuous features on the nodes and some other states [n, dim], as those of finitely many states."""
+    points = np.concatenate([source.nodes.points, others])
+    table = source.signal_features(points)
+    S, A, d2 = table.shape
+    return Features(
+        source.name,
+        S,
+        A,
+        source.kernel_dim,
+        d2,
+        source.kernel_norm,
+        source.signal_norm,
+        source.form(points),
+        np.ascontiguousarray(table.reshape(S * A, d2).T),
+        Carried(source, points),
+    )
 
 
 def densities(left: Function, bases: Sequence[Density], varphi: Function, nodes: Nodes) -> SeparableFeatures:

@@ -10,7 +10,7 @@ import numpy as np
 from opdop.kernels import known
 from opdop.model.checks import Floats, as_floats, as_size, check_distributions, first_index
 from opdop.model.cmdp import TabularCMDP
-from opdop.model.continuous import ContinuousFeatures, GeneralFeatures, SeparableFeatures, carry
+from opdop.model.continuous import ContinuousFeatures, carry
 from opdop.model.densities import Density
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
@@ -62,7 +62,7 @@ class ContinuousCMDP:
         cells: int = 100,
         display: Display | None = None,
     ) -> None:
-        if not isinstance(features, (SeparableFeatures, GeneralFeatures)):
+        if not isinstance(features, ContinuousFeatures):
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.continuous features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
@@ -88,7 +88,7 @@ class ContinuousCMDP:
         probability zero; they are there because the learner's value functions are kept there.
         """
         model: TabularCMDP = self._model  # type: ignore[attr-defined]
-        return model if cells in (None, self.cells) else self._discretise(as_size("cells", cells))
+        return model if cells in (None, self.cells) else self._discretise(as_size("cells", cells), tolerance=np.inf)
 
     def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
         """Return the mean of every signal [1+I] at a state [dim]."""
@@ -100,7 +100,7 @@ class ContinuousCMDP:
             )
         return np.clip(means, 0.0, 1.0)
 
-    def _discretise(self, cells: int) -> TabularCMDP:
+    def _discretise(self, cells: int, tolerance: float = CELLS_TOLERANCE) -> TabularCMDP:
         rule = midpoint(cells, self.features.nodes.dim)
         starts = np.empty((0, rule.dim)) if isinstance(self.initial, Density) else self.initial[0]
         features = carry(self.features, np.concatenate([rule.points, starts]))
@@ -109,7 +109,8 @@ class ContinuousCMDP:
         S, A = features.num_states, features.num_actions
         kernels = np.zeros((len(self.kernel_weights), S, A, S))
         for h, weights in enumerate(self.kernel_weights):
-            kernels[h, :, :, N : N + M] = _masses(h, self.features.kernel(weights, points, rule.points), points, rule)
+            density = self.features.kernel(weights, points, rule.points)
+            kernels[h, :, :, N : N + M] = _masses(h, density, points, rule, tolerance)
         tables = np.array([[features.signals(weights) for weights in signal] for signal in self.signal_weights])
         tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
         initial = np.zeros(S)
@@ -161,7 +162,7 @@ class ContinuousSimulator:
         signals = np.empty((J, H))
         states[0] = self._first()
         for h in range(H):
-            chances = np.asarray(policy.probabilities(h, states[h]))  # type: ignore[arg-type]
+            chances = np.asarray(policy.probabilities(h, states[h]))
             a = int(known.draw(chances, random.random()))
             actions[h] = a
             signals[:, h] = problem.signals_at(h, states[h], a)
@@ -187,7 +188,7 @@ class ContinuousSimulator:
         self.generator.bit_generator.state = state
 
 
-def _masses(stage: int, density: Floats, points: Floats, rule: Nodes) -> Floats:
+def _masses(stage: int, density: Floats, points: Floats, rule: Nodes, tolerance: float) -> Floats:
     """Return the probability of each cell [S, A, M], or say where a kernel is none."""
     if (density < -_SLACK).any():
         x, a, y = first_index(density == density.min())
@@ -198,7 +199,7 @@ def _masses(stage: int, density: Floats, points: Floats, rule: Nodes) -> Floats:
     masses = np.maximum(density, 0.0) * rule.weights
     sums = masses.sum(axis=-1)
     off = np.abs(sums - 1.0)
-    if (off > CELLS_TOLERANCE).any():
+    if (off > tolerance).any():
         x, a = first_index(off == off.max())
         raise InvalidModelError(
             f"at stage {stage}, state {points[x]}, action {a} the kernel's density integrates to {sums[x, a]:.6g} over "
@@ -213,8 +214,9 @@ def _check_integrals(features: ContinuousFeatures, rule: Nodes) -> None:
     if (norms > bound * (1.0 + CELLS_TOLERANCE)).any():
         x, a = first_index(norms == norms.max())
         raise InvalidModelError(
-            f"psi of state {states[x]}, action {a} can integrate a V of at most H to a vector of norm {norms[x, a]:.6g} "
-            f"H; the assumption allows sqrt(d1) H = {bound:.6g} H. Scale the features down and the weights up."
+            f"psi of state {states[x]}, action {a} can integrate a V of at most H to a vector of norm "
+            f"{norms[x, a]:.6g} H; the assumption allows sqrt(d1) H = {bound:.6g} H. "
+            "Scale the features down and the weights up."
         )
 
 

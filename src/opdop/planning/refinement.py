@@ -40,7 +40,7 @@ def refine(cmdp: TabularCMDP) -> Refinement:
     if cmdp.continuous is None:
         raise InvalidModelError("this model has finitely many states: its optimum is exact.")
     finest = cmdp.continuous.cells
-    cells = tuple(max(finest // part, 1) for part in (4, 2)) + (finest,)
+    cells = (max(finest // 4, 1), max(finest // 2, 1), finest)
     try:
         values = tuple(solve(cmdp.continuous.tabular(count)).value for count in cells)
     except InfeasibleError:
