@@ -28,7 +28,18 @@ from opdop.model.linear import LinearCMDP
 from opdop.model.nodes import gauss_legendre, midpoint, monte_carlo, simpson, trapezoid
 from opdop.planning import refine, solve
 from opdop.theory import prediction_errors
-from tests.continuous import NUMBERS, Definitions, general_problem, kernels, learner_of, left, separable_problem, varphi
+from tests.continuous import (
+    NUMBERS,
+    Definitions,
+    general_features,
+    general_problem,
+    kernels,
+    learner_of,
+    left,
+    separable_features,
+    separable_problem,
+    varphi,
+)
 
 
 def separable_psi(features: Any) -> Any:
