@@ -123,6 +123,23 @@ def test_river_has_the_kernel_of_strehl_and_littman() -> None:
     assert rows[5, 1] == pytest.approx([0, 0, 0, 0, 0.7, 0.3])
 
 
+@pytest.mark.parametrize("allowed", [1.0, 4.5])
+def test_hospital_whose_patients_stay_one_day_has_the_same_problem_every_day(allowed: float) -> None:
+    cmdp = make("hospital-beds", beds=5, planned=4, stay=1.0, emergencies=2.0, turned_away=allowed, occupied=0)
+    chances = [math.exp(-2.0) * 2.0**n / math.factorial(n) for n in range(40)]
+    refused = [sum(p * max(n - (5 - a), 0) for n, p in enumerate(chances)) for a in range(5)]
+    # Planned patients against refusals is concave, so the best is a mixture of two neighbouring numbers.
+    assert shown(cmdp, solve(cmdp).value) == pytest.approx(14 * np.interp(allowed / 14, refused, range(5)), abs=1e-9)
+
+
+def test_hospital_loses_nobody() -> None:
+    cmdp = make("hospital-beds")
+    rows, beds = cmdp.transition_matrix(0).reshape(13, 4, 13), np.arange(13)
+    treated, refused = 3.0 * cmdp.rewards[0], 1.5 * (1.0 - cmdp.utilities[0, 0])
+    expected = beds[:, None] * (1.0 - 1.0 / 4.0) + treated + 1.5 - refused
+    assert rows @ beds == pytest.approx(expected, abs=1e-9)
+
+
 def walk(cmdp: TabularCMDP, avoid: set[int]) -> dict[int, int]:
     """Return the number of moves from the start to each state, by breadth-first search over the picture."""
     geometry = cmdp.display.geometry
@@ -395,7 +412,7 @@ def test_every_value_within_bounds_makes_a_problem_or_says_why_not(name: str, da
     try:
         assert solve(cmdp).value <= cmdp.horizon + 1e-9
     except InfeasibleError:
-        assert name in ("inventory", "queue")  # elsewhere doing nothing keeps the promise
+        assert name in ("hospital-beds", "inventory", "queue", "reservoir")  # elsewhere doing nothing keeps the promise
 
 
 @given(

@@ -4,6 +4,8 @@ from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Eva
 from opdop.envs import environments, make
 from opdop.experiment import Run, train
 from opdop.model import (
+    ContinuousCMDP,
+    ContinuousSimulator,
     Display,
     Episode,
     InfeasibleError,
@@ -27,6 +29,8 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "ContinuousCMDP",
+    "ContinuousSimulator",
     "Counts",
     "Display",
     "Doubling",

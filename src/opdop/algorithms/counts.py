@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius, rule_data
-from opdop.algorithms.opdop import OPDOP, OPPO
-from opdop.algorithms.registry import algorithm
 from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
 from opdop.kernels import counts as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
@@ -218,15 +216,3 @@ def _checked_transitions(
     if (number.sum(axis=1) != number[0].sum()).any():
         raise OpdopError("the saved visits are not equally many at all stages.")
     return row, successor, seen
-
-
-@algorithm("opdop", summary="Algorithms 1 and 3: optimistic primal-dual policy optimisation with counts")
-def opdop(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
-    """Return Algorithm 1 with counts."""
-    return OPDOP.preset(task, Counts, preset, dual_bound=dual_bound, **knobs)
-
-
-@algorithm("oppo", summary="The same without constraints and mixing: optimistic PPO")
-def oppo(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
-    """Return optimistic PPO with counts; it has no multipliers, so nothing needs to be known of the Slater gap."""
-    return OPPO.preset(task, Counts, preset, dual_bound=1.0 if dual_bound is None else dual_bound, **knobs)

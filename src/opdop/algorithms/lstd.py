@@ -21,8 +21,6 @@ from opdop.algorithms.constants import (
     flat_linear_radii,
     rule_data,
 )
-from opdop.algorithms.opdop import OPDOP
-from opdop.algorithms.registry import algorithm
 from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
 from opdop.kernels import counts as counts_kernel
 from opdop.kernels import evaluators
@@ -205,9 +203,3 @@ def _check_memory(numbers: int, text: str) -> None:
         raise InvalidParameterError(
             f"the regressions would take {8 * numbers / 2**30:.1f} GB ({text}); at most {_MOST_BYTES / 2**30:.0f} GB."
         )
-
-
-@algorithm("opdop-lstd", summary="Algorithms 1 and 2: the same with least squares on features, for linear kernels")
-def opdop_lstd(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> OPDOP:
-    """Return Algorithm 1 with least squares on the task's features; one-hot ones if it has none."""
-    return OPDOP.preset(task, LSTD, preset, dual_bound=dual_bound, **knobs)

@@ -46,7 +46,16 @@ def run(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A problem, as `opdop envs` lists them.", show_default=False)
     ] = None,
-    episodes: Annotated[str, typer.Option("--episodes", "-k", metavar="K", help="Episodes to play.")] = "100000",
+    episodes: Annotated[
+        str | None,
+        typer.Option(
+            "--episodes",
+            "-k",
+            metavar="K",
+            help="Episodes to play.  [default: 100000; 5000 if states are continuous]",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="The same seed gives the same run, bit for bit.")] = 0,
     preset: Annotated[str, typer.Option(help="Where the constants come from: see `opdop algorithms`.")] = "practical",
     settings: Annotated[
@@ -126,10 +135,12 @@ def run(
     elif name is None:
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
+        problem = make(name, **parse(name, settings or []))
+        usual = "100000" if problem.continuous is None else "5000"  # replays take time that grows with each episode
         arguments = {
-            "problem": make(name, **parse(name, settings or [])),
+            "problem": problem,
             "algorithm": algorithm,
-            "episodes": count("episodes", episodes),
+            "episodes": count("episodes", episodes or usual),
             "seed": seed,
             "preset": preset,
             "knobs": knob_values(knobs or []),

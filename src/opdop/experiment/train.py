@@ -1,7 +1,8 @@
 """Train a learner on a problem, measure every episode exactly, and never lose what was done.
 
-Two ways, one set of kernels: step by step against any simulator, and compiled for a known finite model. The same seed
-gives bitwise the same run either way, in pieces of any size, interrupted and resumed or not.
+Two ways, one set of kernels: step by step against any simulator, and compiled for a known finite model. Where states
+are continuous, episodes are played on the exact model and measured on its discretisation. The same seed gives bitwise
+the same run either way, in pieces of any size, interrupted and resumed or not.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from opdop.experiment.recorder import Recorder
 from opdop.experiment.run import Run
 from opdop.kernels import loops
 from opdop.model import (
+    ContinuousCMDP,
+    ContinuousSimulator,
     Display,
     Episode,
     Features,
@@ -40,7 +43,7 @@ from opdop.model import (
     TabularPolicy,
 )
 from opdop.model.checks import Floats
-from opdop.planning import Optimum, Values, evaluate, solve
+from opdop.planning import Optimum, Values, evaluate, refine, solve
 
 CHECKPOINT = "checkpoint.npz"
 _KIND = "an opdop checkpoint"
@@ -81,7 +84,7 @@ class Progress:
 
 
 def train(
-    problem: str | TabularCMDP | Simulator,
+    problem: str | TabularCMDP | ContinuousCMDP | Simulator,
     algorithm: str | Learner = "opdop",
     *,
     episodes: int,
@@ -172,7 +175,7 @@ class _Trainer:
 
     def __init__(
         self,
-        problem: str | TabularCMDP | Simulator,
+        problem: str | TabularCMDP | ContinuousCMDP | Simulator,
         algorithm: str | Learner,
         *,
         episodes: int,
@@ -194,15 +197,18 @@ class _Trainer:
         named = problem if isinstance(problem, str) else None
         if isinstance(problem, str):
             problem = make(problem)
+        elif isinstance(problem, ContinuousCMDP):
+            problem = problem.tabular()
         self.cmdp: TabularCMDP | None = None
         self.optimum: Optimum | None = None
-        if isinstance(problem, ModelSimulator):
+        if isinstance(problem, (ModelSimulator, ContinuousSimulator)):
             self.cmdp, noisy = problem.cmdp, problem.noisy
         elif isinstance(problem, TabularCMDP):
             self.cmdp = problem
         if self.cmdp is not None:
-            own = problem if isinstance(problem, ModelSimulator) else None
-            self.simulator: Simulator = own or ModelSimulator(self.cmdp, seed=seed, noisy=noisy)
+            own = None if isinstance(problem, TabularCMDP) else problem
+            plays = ModelSimulator if self.cmdp.continuous is None else ContinuousSimulator
+            self.simulator: Simulator = own or plays(self.cmdp, seed=seed, noisy=noisy)
             self.optimum = solve(self.cmdp)
             self.display = self.cmdp.display
             gap = slater_gap if slater_gap is not None else self.optimum.slater_gap or None
@@ -217,7 +223,8 @@ class _Trainer:
             self.simulator, self.display = problem, Display.plain(task.num_constraints)
         self.task = task
         self.learner = self._learner(algorithm, preset, knobs, dual_bound, doubling)
-        self.compiled = compiled and self.cmdp is not None and isinstance(self.learner, (OPDOP, Doubling))
+        self.compiled = compiled and isinstance(self.simulator, ModelSimulator)
+        self.compiled = self.compiled and isinstance(self.learner, (OPDOP, Doubling))
         if self.compiled and isinstance(self.learner, OPDOP):
             self.compiled = isinstance(self.learner.evaluator, CompiledEvaluator)
         self.measure_every = measure_every
@@ -247,6 +254,8 @@ class _Trainer:
             "measure_every": measure_every,
             "records": records,
         }
+        if self.cmdp is not None and self.cmdp.continuous is not None:
+            config["discretisation"] = refine(self.cmdp).record()
         self.config = plain(config)
 
     def _learner(

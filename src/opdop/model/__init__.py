@@ -1,6 +1,7 @@
 """What a problem is: models, policies, episodes and simulators; frozen and validated."""
 
 from opdop.model.cmdp import TabularCMDP
+from opdop.model.continuous_cmdp import ContinuousCMDP, ContinuousSimulator
 from opdop.model.display import Display, Geometry, Quantity
 from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
 from opdop.model.features import Features
@@ -9,6 +10,8 @@ from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
 from opdop.model.simulator import Episode, ModelSimulator, Seed, Simulator
 
 __all__ = [
+    "ContinuousCMDP",
+    "ContinuousSimulator",
     "Display",
     "Episode",
     "Features",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +25,9 @@ from opdop.model.checks import (
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+
+if TYPE_CHECKING:
+    from opdop.model.continuous_cmdp import ContinuousCMDP
 
 _SHAPES = "[H,S,A,S], [S,A,S] with horizon=H, or scipy.sparse [S*A,S] (one with horizon=H, or a list of H)"
 
@@ -63,6 +66,7 @@ class TabularCMDP:
     initial: Floats  # [S]
     display: Display
     features: Features | None  # those of a linear kernel, if it has one: what a learner may be told
+    continuous: ContinuousCMDP | None  # the problem that this is a discretisation of, if it is one
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class TabularCMDP:
             "initial": _read_initial(initial, S),
             "display": display,
             "features": None,
+            "continuous": None,
         }
         self.__setstate__(fields)
 
@@ -114,6 +119,10 @@ class TabularCMDP:
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
+
+    def with_continuous(self, continuous: ContinuousCMDP) -> TabularCMDP:
+        """Return the same model as the discretisation of a continuous one, which simulators and `train` then use."""
+        return self._changed(continuous=continuous)
 
     def _changed(self, **fields: Any) -> TabularCMDP:
         model = object.__new__(TabularCMDP)
@@ -187,7 +196,7 @@ class TabularCMDP:
     def _with_transitions(self, transitions: Any) -> TabularCMDP:
         signals = self.signals[0], self.signals[1:]
         model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
-        return model._changed(features=self.features)
+        return model._changed(features=self.features, continuous=self.continuous)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"

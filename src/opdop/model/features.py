@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from scipy import sparse
 from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
 from opdop.model.checks import Floats, as_floats, as_size, check_sparse, number
 from opdop.model.errors import InvalidModelError
+
+if TYPE_CHECKING:
+    from opdop.model.continuous import Carried
 
 _ROW_SUMS = 1e-9  # by how much a base's rows may miss 1
 
@@ -39,6 +42,7 @@ class Features:
     signal_norm: float
     form: Form | None
     varphi: Floats  # [d2, A*S], by action; empty for one-hot
+    carried: Carried | None = None  # of continuous states: those on which value functions are kept
 
     def integrate(self, v: Any) -> Floats:
         """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""

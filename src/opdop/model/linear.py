@@ -50,22 +50,7 @@ class LinearCMDP:
         if not isinstance(features, Features):
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         d1, d2 = features.kernel_dim, features.signal_dim
-        theta = as_floats("kernel_weights", kernel_weights, f"[H,d1] = [H,{d1}]")
-        if theta.shape[-1:] != (d1,) or theta.ndim not in (1, 2) or not len(theta):
-            raise InvalidModelError(f"kernel_weights have shape {list(theta.shape)}; expected [H,{d1}] or [{d1}].")
-        if theta.ndim == 1 and horizon is None:
-            raise InvalidModelError("kernel_weights are the same at every stage, so horizon is needed: pass horizon=H.")
-        if theta.ndim == 2 and horizon is not None and horizon != len(theta):
-            raise InvalidModelError(f"kernel_weights have {len(theta)} stages but horizon is {horizon}.")
-        H = len(theta) if theta.ndim == 2 else as_size("horizon", horizon)
-        theta = np.atleast_2d(theta)
-        I = np.atleast_1d(as_floats("thresholds", thresholds, "a number or [I]")).size
-        reward = _stages("reward_weights", reward_weights, 1, H, d2)
-        utility = _stages("utility_weights", utility_weights, I, H, d2)
-        L = max(reward.shape[1], utility.shape[1])
-        signals = np.concatenate([np.broadcast_to(w, (len(w), L, d2)) for w in (reward, utility)])
-        for name, weights, d in (("kernel", theta, "d1"), ("reward", reward[0], "d2"), ("utility", utility, "d2")):
-            _check_norms(f"{name}_weights", weights, d)
+        theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
         _check_integrals(features)
         model = _tabular(features, theta, signals, thresholds, initial, H, display)
         fields = {
@@ -84,6 +69,35 @@ class LinearCMDP:
 
     def __repr__(self) -> str:
         return f"LinearCMDP({self.features!r}, {self.horizon} stages, {self.model.num_constraints} constraints)"
+
+
+def read_weights(
+    d1: int,
+    d2: int,
+    kernel_weights: Any,
+    reward_weights: Any,
+    utility_weights: Any,
+    thresholds: Any,
+    horizon: int | None,
+) -> tuple[Floats, Floats, int]:
+    """Return the kernels' weights [H or 1, d1], the signals' [1+I, H or 1, d2] and H, with their norms checked."""
+    theta = as_floats("kernel_weights", kernel_weights, f"[H,d1] = [H,{d1}]")
+    if theta.shape[-1:] != (d1,) or theta.ndim not in (1, 2) or not len(theta):
+        raise InvalidModelError(f"kernel_weights have shape {list(theta.shape)}; expected [H,{d1}] or [{d1}].")
+    if theta.ndim == 1 and horizon is None:
+        raise InvalidModelError("kernel_weights are the same at every stage, so horizon is needed: pass horizon=H.")
+    if theta.ndim == 2 and horizon is not None and horizon != len(theta):
+        raise InvalidModelError(f"kernel_weights have {len(theta)} stages but horizon is {horizon}.")
+    H = len(theta) if theta.ndim == 2 else as_size("horizon", horizon)
+    theta = np.atleast_2d(theta)
+    I = np.atleast_1d(as_floats("thresholds", thresholds, "a number or [I]")).size
+    reward = _stages("reward_weights", reward_weights, 1, H, d2)
+    utility = _stages("utility_weights", utility_weights, I, H, d2)
+    L = max(reward.shape[1], utility.shape[1])
+    signals = np.concatenate([np.broadcast_to(w, (len(w), L, d2)) for w in (reward, utility)])
+    for name, weights, d in (("kernel", theta, "d1"), ("reward", reward[0], "d2"), ("utility", utility, "d2")):
+        _check_norms(f"{name}_weights", weights, d)
+    return theta, signals, H
 
 
 def _stages(name: str, value: Any, n: int, H: int, d2: int) -> Floats:

@@ -21,7 +21,7 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 class Episode:
     """What was seen in one episode."""
 
-    states: NDArray[np.int64]  # [H+1]
+    states: NDArray[Any]  # [H+1]; or [H+1, dim] where they are continuous
     actions: NDArray[np.int64]  # [H]
     signals: Floats  # [1+I, H], 0 the reward
 

@@ -6,7 +6,7 @@ Model units are those of the signals, which lie in [0, 1] in each stage; own uni
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from scipy import sparse
 
 from opdop.model import Quantity, TabularCMDP
 from opdop.model.checks import Floats
-from opdop.planning import Optimum, solve
+from opdop.planning import Optimum, Refinement, refine, solve
 
 SOLVE_FORMAT = "opdop.solve/1"
 
@@ -67,11 +67,12 @@ class Promise:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A problem, its exact optimum, and the time that finding it took."""
+    """A problem, its exact optimum, the time that finding it took, and how fine it is if it is a discretisation."""
 
     cmdp: TabularCMDP
     optimum: Optimum
     seconds: float
+    refinement: Refinement | None = None
 
     @property
     def reward(self) -> Quantity:
@@ -130,6 +131,7 @@ class Answer:
             "method": optimum.method,
             "passes": optimum.passes,
             "seconds": self.seconds,
+            "discretisation": None if self.refinement is None else self.refinement.record(),
         }
 
 
@@ -138,7 +140,19 @@ def answer(cmdp: TabularCMDP) -> Answer:
     _load_kernels(sparse_form=cmdp.is_sparse)
     started = time.perf_counter()
     optimum = solve(cmdp)
-    return Answer(cmdp, optimum, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Answer(cmdp, optimum, seconds, None if cmdp.continuous is None else refine(cmdp))
+
+
+def discretisation_text(record: Mapping[str, Any], reward: Quantity) -> str:
+    """Return what is known of the error of a discretised problem's optimum, from `Refinement.record`."""
+    cells = record["cells"]
+    if record["error"] is None:
+        return f"{cells[-1]:,} cells along an axis; how far its optimum is off is not known: coarser ones have none"
+    error, unit = abs(reward.scale) * record["error"], reward.unit
+    order = "" if record["order"] is None else f", observed order {record['order']:.1f}"
+    listed = ", ".join(f"{count:,}" for count in cells)
+    return f"V* is off by about {error:.1g} {unit}".rstrip() + f" (from {listed} cells along an axis{order})"
 
 
 def promises(quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum) -> tuple[Promise, ...]:

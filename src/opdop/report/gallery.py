@@ -12,7 +12,7 @@ from pathlib import Path
 
 from opdop.envs import Environment, environments
 from opdop.model import InvalidParameterError
-from opdop.report.answer import Answer, answer, number, short_number
+from opdop.report.answer import Answer, answer, discretisation_text, number, short_number
 from opdop.report.tables import example, markdown_overview, setting_text, sizes, source, units
 
 _OPENING = """# The problems that ship
@@ -82,6 +82,8 @@ def write(folder: Path) -> list[Path]:
 def _section(entry: Environment, answer: Answer) -> str:
     """Return the section of one problem."""
     facts = [("size", sizes(answer.cmdp)), *units(answer), ("source", source(entry)), ("try", f"`{example(entry)}`")]
+    if answer.refinement is not None:
+        facts.insert(1, ("discretised", discretisation_text(answer.refinement.record(), answer.reward)))
     lines = [
         f"## {entry.name}",
         "",

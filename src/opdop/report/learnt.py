@@ -221,6 +221,11 @@ class Learnt:
                 f"One episode in {every:,} was measured and stands for the {every - 1:,} after it, so averages, regret "
                 "and violations are estimates and not exact sums; the learning itself is the same."
             )
+        if "discretisation" in self.run.config:
+            notes.append(
+                "States are continuous: the learner saw them as they are. The optimum and all values are those of a "
+                "discretisation."
+            )
         if self.run.config["doubling"]:
             notes.append("The plan doubled as it was used up; the constants are those of the last plan.")
         return tuple(notes)
@@ -244,6 +249,7 @@ class Learnt:
             "episodes": self.episodes,
             **{key: config[key] for key in ("seed", "preset", "noisy", "doubling", "measure_every")},
             "exact": self.exact,
+            "discretisation": config.get("discretisation"),
             "constants": dict(run.constants),
             "reward": {
                 **words_of(self.reward),

@@ -15,7 +15,7 @@ from rich.text import Text
 from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
 from opdop.model import Display, Quantity, TabularCMDP
-from opdop.report.answer import Answer, Promise, better, duration, number, short_number
+from opdop.report.answer import Answer, Promise, better, discretisation_text, duration, number, short_number
 from opdop.report.learnt import Learnt, Measure, constants_text
 from opdop.report.maps import VisitMap
 
@@ -71,7 +71,7 @@ def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
     cmdp, promises = answer.cmdp, answer.promises
     return [
         cmdp.display.name,
-        f"{cmdp.num_states:,}",
+        f"{cmdp.num_states:,}" if cmdp.continuous is None else "∞",
         f"{cmdp.num_actions:,}",
         f"{cmdp.horizon:,}",
         f"{cmdp.num_constraints}",
@@ -134,6 +134,8 @@ def answer_page(answer: Answer, *, width: int) -> RenderableType:
     words = f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g} (signals in [0, 1])"
     facts.add_row("model units", words)
     facts.add_row("size", sizes(cmdp))
+    if answer.refinement is not None:
+        facts.add_row("discretised", discretisation_text(answer.refinement.record(), answer.reward))
     facts.add_row("parameters", settings(cmdp.display) or "none")
     return Group(*parts, facts)
 
@@ -150,7 +152,12 @@ def run_page(learnt: Learnt) -> RenderableType:
     facts.add_row("constants", constants_text(run.constants))
     pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
-    facts.add_row("size", _sizes(S, A, H, len(learnt.promises)))
+    words = _sizes(S, A, H, len(learnt.promises))
+    if "discretisation" in config:
+        words = words.replace(" state", " carried state", 1)
+    facts.add_row("size", words)
+    if "discretisation" in config:
+        facts.add_row("discretised", discretisation_text(config["discretisation"], learnt.reward))
     facts.add_row("parameters", settings(run.display) or "none")
     notes = [Text(note, style="yellow") for note in learnt.notes]
     gap = Text("")
@@ -183,7 +190,13 @@ def preset_knobs() -> dict[str, dict[str, float]]:
 
 def sizes(cmdp: TabularCMDP) -> str:
     """Return the sizes of a model in words."""
-    return _sizes(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
+    words = _sizes(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
+    if cmdp.continuous is None:
+        return words
+    nodes, cells = cmdp.continuous.features.nodes, cmdp.continuous.cells
+    rest = words.split(", ", 1)[1]
+    axes = "" if nodes.dim == 1 else f" along each of {nodes.dim} axes"
+    return f"continuous states, {rest}; {len(nodes)} {nodes.name} nodes, measured on {cells} cells{axes}"
 
 
 def _sizes(*counts: int) -> str:

@@ -1,0 +1,308 @@
+"""Algorithms 1 and 2 where states are continuous: value functions on nodes, policies at visited states by replay.
+
+Value functions and policies are kept on finitely many carried states, so everything there is as for finite states. A
+visited state is in general none of them. pi^k at such a state is the recursion of lines 4 to 6, replayed with
+Q^1, ..., Q^(k-1) at that state, each a closed formula of what its evaluation has left behind: exact, with memory and
+time that grow with k. The arithmetic is in `opdop.kernels.replay`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.algorithms.lstd import LSTD
+from opdop.algorithms.opdop import OPDOP, OPPO
+from opdop.algorithms.task import Task, by_action, fitting, swapped
+from opdop.kernels import evaluators
+from opdop.kernels import replay as kernel
+from opdop.kernels.lstd import Linear
+from opdop.kernels.primal_dual import improve, update_dual
+from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
+from opdop.model.checks import Floats
+from opdop.model.continuous import Carried, ContinuousFeatures, carry
+
+_MOST_REMEMBERED = 4096  # replayed states that a policy keeps
+_LANED = ("signal_weights", "signal_inverse", "signal_radius", "weights", "inverse", "radius", "v")
+
+
+class ReplayedPolicy:
+    """pi^k: a table on the carried states, and exact at every other state by replay. Later learning changes nothing."""
+
+    def __init__(self, table: Floats, learner: ContinuousOPDOP) -> None:
+        table.setflags(write=False)
+        self.table = table  # [H, S, A], on the carried states
+        self._source = learner.source
+        self._first = learner.first_states
+        self._past, self._entries, self._steps = learner.past, learner.entries, learner.episodes
+        self._step_size, self._mixing = learner.step_size, learner.mixing
+        self._known: dict[tuple[int, bytes], tuple[Floats, Floats]] = {}
+        self._rows: dict[bytes, kernel.Rows] = {}
+
+    def probabilities(self, stage: int, state: Any) -> Floats:
+        """Return the probabilities of the actions, [A], at a state of one or more coordinates."""
+        x = _point(state, self._source.nodes.dim)
+        if stage == 0 and x.tobytes() in self._first:  # carried along
+            row: Floats = self.table[0, self._first[x.tobytes()]]
+            return row
+        return self.replayed(stage, x)[0]
+
+    def replayed(self, stage: int, x: Floats) -> tuple[Floats, Floats]:
+        """Return the policy at a state [dim], and the one that the last evaluation valued; both [A]."""
+        key = stage, x.tobytes()
+        if key not in self._known:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            A = self._source.num_actions
+            now, valued, rows = np.empty(A), np.empty(A), self.rows(x)
+            kernel.replay(
+                self._past, self._entries, self._steps, stage, rows, self._step_size, self._mixing, valued, now
+            )
+            self._known[key] = now, valued
+        return self._known[key]
+
+    def rows(self, x: Floats) -> kernel.Rows:
+        """Return the features of a state [dim]; they are computed once."""
+        key = x.tobytes()
+        if key not in self._rows:
+            if len(self._rows) >= _MOST_REMEMBERED:
+                self._rows.clear()
+            self._rows[key] = self._source.rows(x)
+        return self._rows[key]
+
+    def __repr__(self) -> str:
+        return f"ReplayedPolicy({self._entries} evaluations, {self._steps} steps)"
+
+
+class ContinuousOPDOP(OPDOP):
+    """Algorithm 1 with least squares, for states in [0, 1]^dim.
+
+    `reevaluate_at_growth` = c evaluates only when the determinant of some Gram matrix has grown by more than the factor
+    c since the last evaluation, so that only O(d H log K) evaluations have to be kept. In between, Q and V stay as they
+    are; the policy and the multipliers still make their steps in every episode, with that Q and that estimate. Without
+    it every episode is evaluated: Algorithm 1 as it is written.
+    """
+
+    def __init__(
+        self, task: Task, evaluator: LSTD, *, reevaluate_at_growth: float | None = None, **numbers: Any
+    ) -> None:
+        super().__init__(task, evaluator, **numbers)
+        carried = evaluator.features.carried
+        assert carried is not None
+        assert isinstance(evaluator.arrays, Linear)
+        if reevaluate_at_growth is not None and not (math.isfinite(reevaluate_at_growth) and reevaluate_at_growth > 1):
+            raise InvalidParameterError(f"reevaluate_at_growth is {reevaluate_at_growth}; expected a number above 1.")
+        self.lstd = evaluator
+        self.regressions: Linear = evaluator.arrays
+        self.source: ContinuousFeatures = carried.source
+        self.visitors = task.num_states - task.horizon - 1  # the first of the H + 1 places for visited states
+        self.first_states = {
+            np.ascontiguousarray(carried.points[i]).tobytes(): i for i in np.flatnonzero(task.initial[: self.visitors])
+        }
+        self.growth = reevaluate_at_growth
+        nodes = self.source.nodes
+        self.constants |= {"nodes": f"{len(nodes)} {nodes.name}", "reevaluate_at_growth": reevaluate_at_growth}
+        self.entries = 0
+        self.known = self._information()  # at the last evaluation
+        self.past = self._room(0, 0)
+
+    @classmethod
+    def build(
+        cls,
+        task: Task,
+        preset: str,
+        *,
+        dual_bound: float | None = None,
+        reevaluate_at_growth: float | None = None,
+        **knobs: float,
+    ) -> OPDOP:
+        """Return a learner for the task of a continuous problem."""
+        learner = cls.preset(with_visitors(task), LSTD, preset, dual_bound=dual_bound, **knobs)
+        if reevaluate_at_growth is None:
+            return learner
+        numbers = {name: getattr(learner, name) for name in ("step_size", "dual_step_size", "mixing", "dual_bound")}
+        return cls(
+            learner.task,
+            learner.evaluator,  # type: ignore[arg-type]
+            **numbers,
+            constants=learner.constants,
+            reevaluate_at_growth=reevaluate_at_growth,
+        )
+
+    def propose(self) -> ReplayedPolicy:  # type: ignore[override]
+        """Return pi^k; asked again before learning, the same one."""
+        if not isinstance(self._proposed, ReplayedPolicy):
+            last, table = self._estimates, self._by_action.copy()
+            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            self._next = table
+            self._proposed = ReplayedPolicy(swapped(table)[:, : self.visitors].copy(), self)  # type: ignore[assignment]
+        return self._proposed  # type: ignore[return-value]
+
+    def learn(self, episode: Episode) -> None:
+        """Learn from the episode played with the policy proposed last."""
+        proposed: Any = self._proposed
+        if proposed is None:
+            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        episode = self._checked(episode)
+        self._by_action[:] = self._next
+        update_dual(  # line 9
+            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
+        )
+        fresh = self._is_due()
+        if fresh:  # line 10, on the episodes before this one only
+            self._estimates = self.lstd.evaluate(TabularPolicy.trusted(swapped(self._next)))
+        self._remember(fresh)
+        self._observe(episode, proposed, fresh)
+        self.utility_estimates[:] = self.estimated_totals()[1:]
+        self._proposed = None
+        self.episodes += 1
+
+    def _is_due(self) -> bool:
+        """Whether this episode is evaluated."""
+        if self.growth is None or not self.entries:
+            return True
+        return bool((self._information() - self.known).max() > math.log(self.growth))
+
+    def _information(self) -> Floats:
+        """Return the log determinants of all Gram matrices."""
+        return np.concatenate([self.regressions.information.ravel(), self.regressions.signal_information])
+
+    def _remember(self, fresh: bool) -> None:
+        """Keep the multipliers of this episode's step, and its evaluation if it is new."""
+        if self.entries == len(self.past.first) or self.episodes == len(self.past.dual):
+            self._grow()
+        self.past.dual[self.episodes] = self.dual
+        if fresh:
+            kernel.record(self.past, self.entries, self.regressions, self.lstd.v, self.source.folded)
+            self.past.first[self.entries] = self.episodes
+            self.entries += 1
+            self.known = self._information()
+
+    def _observe(self, episode: Episode, proposed: ReplayedPolicy, fresh: bool) -> None:
+        """Put the visited states into their places, with V at each of them, and then the episode into the data."""
+        H = self.task.horizon
+        form, varphi, A = self.regressions.form, self.regressions.varphi, self.source.num_actions
+        values = np.empty(1 + self.task.num_constraints)
+        for h in range(H):
+            place, x = self.visitors + h, episode.states[h]
+            rows = proposed.rows(x)
+            self.source.place(form, place, rows)
+            varphi.reshape(len(varphi), A, -1)[:, :, place] = rows.varphi
+            if h > 0:
+                policy = proposed.replayed(h, x)[0 if fresh else 1]
+                kernel.value_at(self.past, self.entries - 1, h, rows, policy, values)
+                self.lstd.v[:, h, place] = values
+        states = self.visitors + np.arange(H + 1)
+        evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
+
+    def _checked(self, episode: Episode) -> Episode:
+        """Return an episode with its states as [H+1, dim], or say what is wrong."""
+        H, dim = self.task.horizon, self.source.nodes.dim
+        states = np.asarray(episode.states)
+        if states.dtype.kind != "f" or states.size != (H + 1) * dim or len(states) != H + 1:
+            raise InvalidModelError(
+                f"the episode's states are {states.dtype} {list(states.shape)}; expected numbers [H+1,dim] = "
+                f"[{H + 1},{dim}]."
+            )
+        if not (states.min() >= 0.0 and states.max() <= 1.0):
+            raise InvalidModelError(
+                f"the episode's states reach from {states.min()} to {states.max()}; expected 0 to 1."
+            )
+        others = self.task.checked(Episode(np.zeros(H + 1, dtype=np.int64), episode.actions, episode.signals))
+        points = np.ascontiguousarray(states.reshape(H + 1, dim), dtype=np.float64)
+        return Episode(points, others.actions, others.signals)
+
+    # The past ---------------------------------------------------------------------------------------------------------
+
+    def _room(self, blocks: int, steps: int) -> kernel.Past:
+        J, H, N = 1 + self.task.num_constraints, self.task.horizon, len(self.source.nodes)
+        d, d2, L = self.source.row_dim, self.source.signal_dim, kernel.LANES
+        return kernel.Past(
+            signal_weights=np.zeros((blocks, J, H, d2, L)),
+            signal_inverse=np.zeros((blocks, H, d2, d2, L)),
+            signal_radius=np.zeros((blocks, H, L)),
+            weights=np.zeros((blocks, J, H, d, L)),
+            inverse=np.zeros((blocks, J, H, d, d, L)),
+            radius=np.zeros((blocks, J, H, L)),
+            v=np.zeros((blocks, J, H, 0 if self.source.folded else N, L)),
+            first=np.zeros(blocks * L, dtype=np.int64),
+            dual=np.zeros((steps, J - 1)),
+        )
+
+    def _grow(self) -> None:
+        """Make room for half as many evaluations and steps again, where there is none left."""
+        blocks, steps = len(self.past.radius), len(self.past.dual)
+        if self.entries == len(self.past.first):
+            blocks += 1 + blocks // 2
+        if self.episodes == steps:
+            steps += kernel.LANES + steps // 2
+        roomy = self._room(blocks, steps)
+        for before, after in zip(self.past, roomy, strict=True):
+            after[: len(before)] = before
+        self.past = roomy
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that later proposals depend on: the past, as far as it is filled, too."""
+        blocks = -(-self.entries // kernel.LANES)
+        past = {f"past.{name}": getattr(self.past, name)[:blocks].copy() for name in _LANED}
+        past["past.first"] = self.past.first[: self.entries].copy()
+        past["past.dual"] = self.past.dual[: self.episodes].copy()
+        return super().state() | past | {"known": self.known.copy()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        episodes = int(fitting(state, "episodes", np.array(0)))
+        if "past.first" not in state or state["past.first"].ndim != 1:
+            raise OpdopError("the saved state has no past.")
+        entries = len(state["past.first"])
+        if episodes < 0 or not (
+            entries == episodes if self.growth is None else min(episodes, 1) <= entries <= episodes
+        ):
+            raise OpdopError(f"there are {entries} saved evaluations of {episodes} episodes.")
+        blocks = -(-entries // kernel.LANES)
+        like = self._room(blocks, episodes)
+        like = like._replace(first=like.first[:entries])
+        saved = {name: fitting(state, f"past.{name}", array) for name, array in like._asdict().items()}
+        first = saved["first"]
+        if entries and (first[0] != 0 or (np.diff(first) < 1).any() or first[-1] >= episodes):
+            raise OpdopError("the saved evaluations are not in order.")
+        known = fitting(state, "known", self.known)
+        super().restore(state)
+        self.entries, self.known = entries, known.copy()
+        self.past = self._room(blocks, episodes)
+        for name, array in saved.items():
+            getattr(self.past, name)[: len(array)] = array
+
+
+class ContinuousOPPO(OPPO, ContinuousOPDOP):
+    """The same without constraints and mixing."""
+
+
+def with_visitors(task: Task) -> Task:
+    """Return the task of a continuous problem with H + 1 more states: places for those that an episode visits."""
+    carried: Carried | None = None if task.features is None else task.features.carried
+    if carried is None:
+        raise InvalidParameterError("this is for continuous states; the task's features are for finitely many.")
+    H = task.horizon
+    places = np.full((H + 1, carried.source.nodes.dim), 0.5)
+    features = carry(carried.source, np.concatenate([carried.others, places]))
+    initial = np.concatenate([task.initial, np.zeros(H + 1)])
+    return replace(task, num_states=features.num_states, features=features, initial=initial)
+
+
+def is_continuous(task: Task) -> bool:
+    """Whether a task's states are continuous."""
+    return task.features is not None and task.features.carried is not None
+
+
+def _point(state: Any, dim: int) -> Floats:
+    """Return a state as [dim]."""
+    x = np.ascontiguousarray(state, dtype=np.float64).reshape(-1)
+    if x.shape != (dim,) or not (x.min() >= 0.0 and x.max() <= 1.0):
+        raise InvalidModelError(f"the state is {state!r}; expected {dim} number{'s' if dim > 1 else ''} in [0, 1].")
+    return x

@@ -1,0 +1,238 @@
+"""Constrained MDPs with a linear kernel on [0, 1]^dim, and their discretisations, with which values are measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opdop.kernels import known
+from opdop.model.checks import Floats, as_floats, as_size, check_distributions, first_index
+from opdop.model.cmdp import TabularCMDP
+from opdop.model.continuous import ContinuousFeatures, carry
+from opdop.model.densities import Density
+from opdop.model.display import Display
+from opdop.model.errors import InvalidModelError
+from opdop.model.linear import read_weights
+from opdop.model.nodes import Nodes, midpoint
+from opdop.model.policy import Policy
+from opdop.model.simulator import Episode, Seed
+
+# By how much the integral of a kernel over the cells may miss 1; it is then divided by it.
+CELLS_TOLERANCE = 1e-2
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class ContinuousCMDP:
+    """A constrained MDP with states in [0, 1]^dim whose kernel and signals are linear in known features.
+
+    Args:
+        features: from `opdop.model.continuous`: `densities` or `general`.
+        kernel_weights, reward_weights, utility_weights, thresholds: as for `LinearCMDP`.
+        initial: the first state, a number or [dim]; or (states [n, dim], probabilities [n]); or a density.
+        horizon: the number of stages, where kernel_weights are the same at all of them.
+        cells: cells along each axis of the discretisation on which policies are measured and the optimum is found.
+
+    The simulator draws from the exact density. Only measuring is discretised: `tabular()` is the same problem with the
+    next state at the centre of a cell, with the kernel's density there; its error is of order 2 in the cells' width
+    where densities are smooth, and `opdop.planning.refine` estimates it.
+    """
+
+    features: ContinuousFeatures
+    kernel_weights: Floats  # [H, d1], or [1, d1] if stationary
+    signal_weights: Floats  # [1+I, H or 1, d2]
+    thresholds: Floats  # [I]
+    horizon: int
+    initial: Density | tuple[Floats, Floats]  # states [n, dim] and probabilities [n]
+    cells: int
+    display: Display
+
+    def __init__(
+        self,
+        features: ContinuousFeatures,
+        kernel_weights: Any,
+        reward_weights: Any,
+        utility_weights: Any,
+        thresholds: Any,
+        initial: Any = 0.0,
+        horizon: int | None = None,
+        *,
+        cells: int = 100,
+        display: Display | None = None,
+    ) -> None:
+        if not isinstance(features, ContinuousFeatures):
+            raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.continuous features.")
+        d1, d2 = features.kernel_dim, features.signal_dim
+        theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
+        fields = {
+            "features": features,
+            "kernel_weights": theta,
+            "signal_weights": signals,
+            "thresholds": np.atleast_1d(as_floats("thresholds", thresholds, "a number or [I]")),
+            "horizon": H,
+            "initial": _read_initial(initial, features.nodes.dim),
+            "cells": as_size("cells", cells),
+            "display": display or Display.plain(signals.shape[0] - 1),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        _check_integrals(features, midpoint(self.cells, features.nodes.dim))
+        object.__setattr__(self, "_model", self._discretise(self.cells))
+
+    def tabular(self, cells: int | None = None) -> TabularCMDP:
+        """Return the discretised problem, which knows what it is made of: `train` learns on the continuous one.
+
+        Its states are the learner's nodes, then the centres of the cells, then given first states. Nodes have
+        probability zero; they are there because the learner's value functions are kept there.
+        """
+        model: TabularCMDP = self._model  # type: ignore[attr-defined]
+        return model if cells in (None, self.cells) else self._discretise(as_size("cells", cells), tolerance=np.inf)
+
+    def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
+        """Return the mean of every signal [1+I] at a state [dim]."""
+        varphi = np.asarray(self.features.varphi(state[None]))[0, action]
+        means: Floats = self.signal_weights[:, stage % self.signal_weights.shape[1]] @ varphi
+        if means.min() < -_SLACK or means.max() > 1.0 + _SLACK:
+            raise InvalidModelError(
+                f"at stage {stage}, state {state}, action {action} the signals are {means}; expected them in [0, 1]."
+            )
+        return np.clip(means, 0.0, 1.0)
+
+    def _discretise(self, cells: int, tolerance: float = CELLS_TOLERANCE) -> TabularCMDP:
+        rule = midpoint(cells, self.features.nodes.dim)
+        starts = np.empty((0, rule.dim)) if isinstance(self.initial, Density) else self.initial[0]
+        features = carry(self.features, np.concatenate([rule.points, starts]))
+        assert features.carried is not None
+        points, N, M = features.carried.points, len(self.features.nodes), len(rule)
+        S, A = features.num_states, features.num_actions
+        kernels = np.zeros((len(self.kernel_weights), S, A, S))
+        for h, weights in enumerate(self.kernel_weights):
+            density = self.features.kernel(weights, points, rule.points)
+            kernels[h, :, :, N : N + M] = _masses(h, density, points, rule, tolerance)
+        tables = np.array([[features.signals(weights) for weights in signal] for signal in self.signal_weights])
+        tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
+        initial = np.zeros(S)
+        if isinstance(self.initial, Density):
+            initial[N : N + M] = rule.weights * self.initial.pdf(rule.points)
+            initial /= initial.sum()
+        else:
+            initial[N + M :] = self.initial[1]
+        stationary = len(kernels) == 1
+        try:
+            model = TabularCMDP(
+                kernels[0] if stationary else kernels,
+                tables[0],
+                tables[1:],
+                self.thresholds,
+                initial,
+                self.horizon if stationary else None,
+                display=self.display,
+            )
+        except InvalidModelError as error:
+            raise InvalidModelError(f"the features and weights do not make a model: {error}") from error
+        return model.with_features(features).with_continuous(self)
+
+    def __repr__(self) -> str:
+        dim = self.features.nodes.dim
+        space = "[0, 1]" if dim == 1 else f"[0, 1]^{dim}"
+        return f"ContinuousCMDP({self.display.name!r}: states in {space}, {self.features!r}, {self.horizon} stages)"
+
+
+class ContinuousSimulator:
+    """Plays episodes with states in [0, 1]^dim, drawn from the exact density; the same seed gives the same episodes.
+
+    An episode's states are [H+1, dim]. With `noisy` the observed signals are 0 or 1 with the model's means.
+    """
+
+    def __init__(self, problem: ContinuousCMDP | TabularCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
+        self.cmdp = problem.tabular() if isinstance(problem, ContinuousCMDP) else problem
+        if self.cmdp.continuous is None:
+            raise InvalidModelError(f"{problem!r} has finitely many states; use ModelSimulator.")
+        self.continuous: ContinuousCMDP = self.cmdp.continuous
+        self.noisy = noisy
+        self.generator = np.random.default_rng(seed)
+
+    def play(self, policy: Policy) -> Episode:
+        """Play one episode with a policy that is known at every state, as continuous learners propose."""
+        problem, random = self.continuous, self.generator
+        H, J, features = problem.horizon, len(problem.signal_weights), problem.features
+        states, actions = np.empty((H + 1, features.nodes.dim)), np.empty(H, dtype=np.int64)
+        signals = np.empty((J, H))
+        states[0] = self._first()
+        for h in range(H):
+            chances = np.asarray(policy.probabilities(h, states[h]))
+            a = int(known.draw(chances, random.random()))
+            actions[h] = a
+            signals[:, h] = problem.signals_at(h, states[h], a)
+            if self.noisy:
+                signals[:, h] = random.random(J) < signals[:, h]
+            weights = problem.kernel_weights[h % len(problem.kernel_weights)]
+            states[h + 1] = features.draw(weights, states[h], a, random)
+        return Episode(states, actions, signals)
+
+    def _first(self) -> Floats:
+        initial = self.continuous.initial
+        if isinstance(initial, Density):
+            return initial.draw(self.generator.random(initial.dim))
+        points, chances = initial
+        return np.asarray(points[int(known.draw(chances, self.generator.random()))])
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next episodes depend on."""
+        return dict(self.generator.bit_generator.state)
+
+    def restore(self, state: Any) -> None:
+        """Go back to a state."""
+        self.generator.bit_generator.state = state
+
+
+def _masses(stage: int, density: Floats, points: Floats, rule: Nodes, tolerance: float) -> Floats:
+    """Return the probability of each cell [S, A, M], or say where a kernel is none."""
+    if (density < -_SLACK).any():
+        x, a, y = first_index(density == density.min())
+        raise InvalidModelError(
+            f"at stage {stage}, state {points[x]}, action {a} the kernel's density at {rule.points[y]} is "
+            f"{density[x, a, y]:.6g}; expected at least 0."
+        )
+    masses = np.maximum(density, 0.0) * rule.weights
+    sums = masses.sum(axis=-1)
+    off = np.abs(sums - 1.0)
+    if (off > tolerance).any():
+        x, a = first_index(off == off.max())
+        raise InvalidModelError(
+            f"at stage {stage}, state {points[x]}, action {a} the kernel's density integrates to {sums[x, a]:.6g} over "
+            f"{len(rule)} cells; expected 1. Use more cells, or weights that make it a distribution."
+        )
+    return np.asarray(masses / sums[..., None])
+
+
+def _check_integrals(features: ContinuousFeatures, rule: Nodes) -> None:
+    states = np.concatenate([features.nodes.points, rule.points])
+    norms, bound = features.integral_norms(states, rule), np.sqrt(features.kernel_dim)
+    if (norms > bound * (1.0 + CELLS_TOLERANCE)).any():
+        x, a = first_index(norms == norms.max())
+        raise InvalidModelError(
+            f"psi of state {states[x]}, action {a} can integrate a V of at most H to a vector of norm "
+            f"{norms[x, a]:.6g} H; the assumption allows sqrt(d1) H = {bound:.6g} H. "
+            "Scale the features down and the weights up."
+        )
+
+
+def _read_initial(initial: Any, dim: int) -> Density | tuple[Floats, Floats]:
+    if isinstance(initial, Density):
+        if initial.dim != dim:
+            raise InvalidModelError(f"initial is {initial!r}; expected a density in dimension {dim}.")
+        return initial
+    states, chances = initial if isinstance(initial, tuple) and len(initial) == 2 else (initial, [1.0])
+    points = as_floats("initial", states, "a state, or (states [n,dim], probabilities [n])")
+    points = points.reshape(-1, dim) if points.size % dim == 0 else points
+    probabilities = as_floats("initial", chances, "probabilities [n]")
+    if points.ndim != 2 or probabilities.shape != (len(points),) or not len(points):
+        found = f"{list(points.shape)} states with {list(probabilities.shape)} probabilities"
+        raise InvalidModelError(f"initial has {found}; expected a state [{dim}], or (states, probabilities).")
+    if points.min() < 0.0 or points.max() > 1.0:
+        raise InvalidModelError(f"initial reaches from {points.min():g} to {points.max():g}; expected [0, 1].")
+    check_distributions("initial", probabilities)
+    return points, probabilities

@@ -1,0 +1,130 @@
+"""Known densities on the unit interval, square, ...: each can be evaluated, and drawn from exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import special
+
+from opdop.model.checks import Floats, as_floats
+from opdop.model.errors import InvalidModelError
+
+
+@runtime_checkable
+class Density(Protocol):
+    """A density on [0, 1]^dim."""
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        ...
+
+    def pdf(self, points: Floats) -> Floats:
+        """Return the density [n] at points [n, dim]."""
+        ...
+
+    def draw(self, uniforms: Floats) -> Floats:
+        """Return the point [dim] that uniforms [dim] stand for: the inverse of the distribution function."""
+        ...
+
+
+@dataclass(frozen=True)
+class TruncatedNormal:
+    """A normal density on [0, 1], cut off at both ends.
+
+    >>> float(TruncatedNormal(0.5, 0.1).draw(np.array([0.5]))[0])
+    0.5
+    """
+
+    mean: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.deviation) and self.deviation > 0.0):
+            raise InvalidModelError(f"{self} is no density; expected a finite mean and a positive deviation.")
+        low, high = self._ends
+        if not high - low > 1e-12:
+            raise InvalidModelError(f"{self} has no mass in [0, 1]; expected a mean nearer to it.")
+
+    @property
+    def dim(self) -> int:
+        """One coordinate."""
+        return 1
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        low, high = (special.ndtr((end - self.mean) / self.deviation) for end in (0.0, 1.0))
+        return float(low), float(high)
+
+    def pdf(self, points: Floats) -> Floats:
+        """Return the density [n] at points [n, 1]."""
+        low, high = self._ends
+        z = (points[:, 0] - self.mean) / self.deviation
+        return np.asarray(np.exp(-0.5 * z**2) / (self.deviation * math.sqrt(2.0 * math.pi) * (high - low)))
+
+    def draw(self, uniforms: Floats) -> Floats:
+        """Return the point [1] that a uniform stands for."""
+        low, high = self._ends
+        x = self.mean + self.deviation * float(special.ndtri(low + float(uniforms[0]) * (high - low)))
+        return np.array([min(max(x, 0.0), 1.0)])
+
+
+@dataclass(frozen=True, init=False)
+class Steps:
+    """A density on [0, 1] that is constant on equal cells, with the given mass in each."""
+
+    masses: tuple[float, ...]
+
+    def __init__(self, masses: Any) -> None:
+        values = as_floats("masses", masses, "one probability for each cell")
+        if values.ndim != 1 or not values.size or values.min() < 0.0 or abs(values.sum() - 1.0) > 1e-9:
+            raise InvalidModelError(f"masses are {values.tolist()}; expected probabilities that sum to 1.")
+        object.__setattr__(self, "masses", tuple((values / values.sum()).tolist()))
+
+    @property
+    def dim(self) -> int:
+        """One coordinate."""
+        return 1
+
+    def pdf(self, points: Floats) -> Floats:
+        """Return the density [n] at points [n, 1]."""
+        n = len(self.masses)
+        cells = np.minimum((points[:, 0] * n).astype(np.int64), n - 1)
+        return np.asarray(np.array(self.masses)[cells] * n)
+
+    def draw(self, uniforms: Floats) -> Floats:
+        """Return the point [1] that a uniform stands for."""
+        masses = np.array(self.masses)
+        ends = np.cumsum(masses)
+        u = float(uniforms[0]) * ends[-1]
+        cell = int(np.argmax((ends > u) & (masses > 0.0)))
+        within = (u - (ends[cell] - masses[cell])) / masses[cell]
+        return np.array([(cell + min(max(within, 0.0), 1.0 - 1e-12)) / len(masses)])
+
+
+@dataclass(frozen=True, init=False)
+class Product:
+    """The density of independent coordinates."""
+
+    parts: tuple[Density, ...]
+
+    def __init__(self, *parts: Density) -> None:
+        if not parts or any(not isinstance(part, Density) or part.dim != 1 for part in parts):
+            raise InvalidModelError(f"the product's parts are {parts}; expected densities on [0, 1].")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def dim(self) -> int:
+        """One coordinate for each part."""
+        return len(self.parts)
+
+    def pdf(self, points: Floats) -> Floats:
+        """Return the density [n] at points [n, dim]."""
+        return np.asarray(np.prod([part.pdf(points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
+
+    def draw(self, uniforms: Floats) -> Floats:
+        """Return the point [dim] that uniforms [dim] stand for."""
+        return np.concatenate([part.draw(uniforms[i : i + 1]) for i, part in enumerate(self.parts)])

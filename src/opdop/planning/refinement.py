@@ -1,0 +1,50 @@
+"""How far the optimum of a discretised problem is from the continuous one's, estimated by refining."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from opdop.model import InfeasibleError, InvalidModelError, TabularCMDP
+from opdop.planning.exact import solve
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """The optimal value on three discretisations, each with twice as many cells along an axis; the last one is used.
+
+    With differences D1 and D2 of neighbouring values the observed order is log2 |D1 / D2|, and Richardson's estimate of
+    the last one's error is |D2| / (2^order - 1). Where the order comes out below 1, or the first grids are too coarse
+    to be feasible, the estimate is |D2| itself, or not known (NaN).
+    """
+
+    cells: tuple[int, ...]
+    values: tuple[float, ...]
+    order: float  # NaN where it cannot be observed
+    error: float
+
+    def record(self) -> dict[str, Any]:
+        """Return this as plain data; what is not known is None."""
+        known = {
+            name: value if math.isfinite(value) else None for name, value in vars(self).items() if name in _NUMBERS
+        }
+        return {"cells": list(self.cells), "values": list(self.values), **known}
+
+
+_NUMBERS = ("order", "error")
+
+
+def refine(cmdp: TabularCMDP) -> Refinement:
+    """Return what coarser discretisations tell about the error of this one's optimal value."""
+    if cmdp.continuous is None:
+        raise InvalidModelError("this model has finitely many states: its optimum is exact.")
+    finest = cmdp.continuous.cells
+    cells = (max(finest // 4, 1), max(finest // 2, 1), finest)
+    try:
+        values = tuple(solve(cmdp.continuous.tabular(count)).value for count in cells)
+    except InfeasibleError:
+        return Refinement((finest,), (solve(cmdp).value,), math.nan, math.nan)
+    first, second = abs(values[1] - values[0]), abs(values[2] - values[1])
+    order = math.log2(first / second) if first > 0.0 and second > 0.0 else math.nan
+    return Refinement(cells, values, order, second / (2.0**order - 1.0) if order >= 1.0 else second)
