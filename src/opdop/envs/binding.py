@@ -14,26 +14,23 @@ ATTEMPTS = 100
 # be this share of what H stages could give.
 CLEARLY = 0.01
 # No threshold may be 0, and any policy reaches this one.
-_SLACK = 1e-300
+SLACK = 1e-300
 
 
-def draw_until_binding(
-    seed: int, share: float, draw: Callable[[np.random.Generator], Callable[[float], TabularCMDP]]
-) -> TabularCMDP:
+def draw_until_binding(seed: int, share: float, draw: Callable[[np.random.Generator], TabularCMDP]) -> TabularCMDP:
     """Return the first problem drawn whose constraint clearly binds: its threshold is `share` of the largest utility.
 
-    `draw` returns a problem that waits for its threshold. Each attempt has a random stream of its own, so the same
+    `draw` returns a problem with the threshold SLACK. Each attempt has a random stream of its own, so the same
     seed gives the same problem whatever came before.
     """
     for stream in np.random.SeedSequence(seed).spawn(ATTEMPTS):
-        with_threshold = draw(np.random.default_rng(stream))
-        slack = with_threshold(_SLACK)
+        slack = draw(np.random.default_rng(stream))
         extremes = solve(slack)
         largest = float(extremes.slater.utilities[0])
         # `unconstrained` has the largest utility of all reward-optimal policies: only if that falls short can it bind.
         if largest < CLEARLY * slack.horizon or extremes.unconstrained.utilities[0] >= share * largest:
             continue
-        cmdp = with_threshold(share * largest)
+        cmdp = slack.with_thresholds(share * largest)
         if solve(cmdp).price >= CLEARLY * extremes.unconstrained.reward:
             return cmdp
     raise InvalidParameterError(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
 
-from opdop.envs.binding import draw_until_binding
+from opdop.envs.binding import SLACK, draw_until_binding
 from opdop.envs.random_tabular import sparse_kernel
 from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, InvalidParameterError, LinearCMDP, Quantity, TabularCMDP
@@ -47,11 +46,11 @@ def random_mixture(
             f"{_MOST_ENTRIES:,}."
         )
 
-    def draw(random: np.random.Generator) -> Callable[[float], TabularCMDP]:
+    def draw(random: np.random.Generator) -> TabularCMDP:
         bases = [sparse_kernel(random, states, actions, successors, 1.0) for _ in range(dimension)]
         features = mixture(bases, _weights(random, states, actions, dimension))
         theta = random.dirichlet(np.ones(dimension), size=stages)
-        return _with_threshold("random-mixture", features, theta, random, stages)
+        return _with_signals("random-mixture", features, theta, random, stages)
 
     return draw_until_binding(seed, share, draw)
 
@@ -79,12 +78,12 @@ def random_embedding(
             f"the kernels would have {states**2 * actions * stages:,} entries; expected at most {_MOST_ENTRIES:,}."
         )
 
-    def draw(random: np.random.Generator) -> Callable[[float], TabularCMDP]:
+    def draw(random: np.random.Generator) -> TabularCMDP:
         p = random.dirichlet(np.full(left, 0.3), size=(states, actions))
         q = random.dirichlet(np.full(states, 0.1), size=right).T
         features = embedding(p, q, _weights(random, states, actions, left * right))
         theta = random.dirichlet(np.full(right, 0.3), size=(stages, left)).reshape(stages, left * right)
-        return _with_threshold("random-embedding", features, theta, random, stages)
+        return _with_signals("random-embedding", features, theta, random, stages)
 
     return draw_until_binding(seed, share, draw)
 
@@ -94,14 +93,8 @@ def _weights(random: np.random.Generator, S: int, A: int, d: int) -> Any:
     return random.dirichlet(np.full(d, 0.3), size=(S, A))
 
 
-def _with_threshold(
-    name: str, features: Features, theta: Any, random: np.random.Generator, stages: int
-) -> Callable[[float], TabularCMDP]:
-    """Draw the signals' weights, and return the problem as a function of its threshold."""
+def _with_signals(name: str, features: Features, theta: Any, random: np.random.Generator, stages: int) -> TabularCMDP:
+    """Draw the signals' weights, and return the problem."""
     reward, utility = random.random((2, stages, features.signal_dim))
     display = Display(name, quantities=(Quantity("reward", "points"), Quantity("utility", "points")))
-
-    def with_threshold(threshold: float) -> TabularCMDP:
-        return LinearCMDP(features, theta, reward, utility, threshold, display=display).tabular()
-
-    return with_threshold
+    return LinearCMDP(features, theta, reward, utility, SLACK, display=display).tabular()

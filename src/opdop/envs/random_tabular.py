@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from opdop.envs.binding import draw_until_binding
+from opdop.envs.binding import SLACK, draw_until_binding
 from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, InvalidParameterError, Quantity, TabularCMDP
 
@@ -57,7 +56,7 @@ def random_tabular(
         )
     display = Display("random-tabular", quantities=(Quantity("reward", "points"), Quantity("utility", "points")))
 
-    def draw(random: np.random.Generator) -> Callable[[float], TabularCMDP]:
+    def draw(random: np.random.Generator) -> TabularCMDP:
         if successors is None:
             transitions: Any = random.dirichlet(np.full(states, concentration), size=(stored, states, actions))
         else:
@@ -65,12 +64,8 @@ def random_tabular(
         values = random.random((2, stored, states, actions))
         if signals == "bernoulli":
             values = (values < density).astype(np.float64)
-
-        def with_threshold(threshold: float) -> TabularCMDP:
-            kernels = transitions[0] if stationary else transitions
-            return TabularCMDP(kernels, values[0], values[1], threshold, horizon=stages, display=display)
-
-        return with_threshold
+        kernels = transitions[0] if stationary else transitions
+        return TabularCMDP(kernels, values[0], values[1], SLACK, horizon=stages, display=display)
 
     return draw_until_binding(seed, share, draw)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,15 @@ class TabularCMDP:
         """Return the same model with other words and units."""
         return self._changed(display=_read_display(display, self.num_constraints))
 
+    def with_thresholds(self, thresholds: Any) -> TabularCMDP:
+        """Return the same model with other thresholds; the rest is shared, not copied."""
+        bounds = _read_thresholds(thresholds, self.horizon)
+        if len(bounds) != self.num_constraints:
+            raise InvalidModelError(
+                f"thresholds are {len(bounds)}; expected {self.num_constraints}, as many as before."
+            )
+        return self._changed(thresholds=bounds)
+
     def with_features(self, features: Features) -> TabularCMDP:
         """Return the same model with the features of its linear kernel."""
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
@@ -211,11 +221,12 @@ class TabularCMDP:
 def _read_transitions(value: Any) -> tuple[Transitions, int | None, int, int]:
     """Return kernel form, number of stages (None: stationary), S and A."""
     if sparse.issparse(value):
-        rows, S, A = _read_sparse([value], "transitions")
+        rows, _, S, A = _read_sparse([value], "{}")
         return rows, None, S, A
-    if isinstance(value, (list, tuple)) and any(sparse.issparse(item) for item in value):
-        rows, S, A = _read_sparse(list(value), "transitions")
-        return rows, len(value), S, A
+    if isinstance(value, Iterator) or (
+        isinstance(value, (list, tuple)) and any(sparse.issparse(item) for item in value)
+    ):
+        return _read_sparse(value, "{}" if isinstance(value, (list, tuple)) and len(value) == 1 else "{}[{}]")
     table = as_floats("transitions", value, _SHAPES)
     if table.ndim not in (3, 4) or table.shape[-1] != table.shape[-3]:
         raise InvalidModelError(f"transitions have shape {list(table.shape)}; expected {_SHAPES}.")
@@ -228,12 +239,16 @@ def _read_transitions(value: Any) -> tuple[Transitions, int | None, int, int]:
     return Dense(table.reshape(-1, S)), len(table) if table.ndim == 4 else None, S, A
 
 
-def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
-    """Return a list of scipy.sparse [S*A, S] as one kernel form, checked entry by entry and never dense."""
+def _read_sparse(matrices: Iterable[Any], label_form: str) -> tuple[Sparse, int, int, int]:
+    """Return scipy.sparse [S*A, S] as one kernel form, with H, S and A; checked entry by entry and never dense.
+
+    They are read one after the other, so that an iterator that makes them as it goes never has two of them.
+    """
+    name = "transitions"
     starts, successors, probabilities = [np.zeros(1, dtype=np.int64)], [], []
     shape: tuple[int, ...] | None = None
     for h, matrix in enumerate(matrices):
-        label = name if len(matrices) == 1 else f"{name}[{h}]"
+        label = label_form.format(name, h)
         if not sparse.issparse(matrix):
             raise InvalidModelError(f"{label} is {type(matrix).__name__}; expected scipy.sparse like the other stages.")
         found = tuple(matrix.shape)
@@ -252,9 +267,17 @@ def _read_sparse(matrices: list[Any], name: str) -> tuple[Sparse, int, int]:
         starts.append(csr.indptr[1:].astype(np.int64) + starts[-1][-1])
         successors.append(csr.indices.astype(np.int32))
         probabilities.append(csr.data)
-    assert shape is not None
-    rows = Sparse(np.concatenate(starts), np.concatenate(successors), np.concatenate(probabilities))
-    return rows, shape[1], shape[0] // shape[1]
+    if shape is None:
+        raise InvalidModelError(f"{name} are empty; expected at least one stage.")
+    rows = Sparse(np.concatenate(starts), _joined(successors), _joined(probabilities))
+    return rows, len(starts) - 1, shape[1], shape[0] // shape[1]
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return the parts as one array, and let go of them."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
 
 
 def _check_sparse_rows(label: str, csr: Any, A: int) -> None:

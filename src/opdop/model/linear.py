@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opdop.kernels.features import Listed
 from opdop.model.checks import Floats, as_floats, as_size, first_index, place
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display
@@ -145,18 +146,27 @@ def _tabular(
 ) -> TabularCMDP:
     """Return the finite model; that its kernels are distributions is what TabularCMDP checks, pair by pair."""
     S, A = features.num_states, features.num_actions
-    kernels = [features.kernel(weights) for weights in theta]
     tables = np.array([[features.signals(weights) for weights in signal] for signal in signals])
     tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
-    if isinstance(kernels[0], np.ndarray):
-        dense = np.array([np.where(np.abs(k) < 1e-12, 0.0, k).reshape(S, A, S) for k in kernels])
-        transitions: Any = dense if len(theta) == H and H > 1 else dense[0]
+    kernels = (_cleaned(features.kernel(weights)) for weights in theta)
+    per_stage = len(theta) == H and H > 1
+    transitions: Any
+    if isinstance(features.form, Listed):
+        transitions = kernels if per_stage else next(kernels)
+    elif per_stage:
+        transitions = np.array(list(kernels)).reshape(H, S, A, S)
     else:
-        for kernel in kernels:
-            kernel.data[np.abs(kernel.data) < 1e-12] = 0.0
-        transitions = kernels if len(theta) == H and H > 1 else kernels[0]
+        transitions = next(kernels).reshape(S, A, S)
     try:
         model = TabularCMDP(transitions, tables[0], tables[1:], thresholds, initial, H, display=display)
         return model.with_features(features)
     except InvalidModelError as error:
         raise InvalidModelError(f"the features and weights do not make a model: {error}") from error
+
+
+def _cleaned(kernel: Any) -> Any:
+    """Return a kernel without what is only rounding, dense or scipy.sparse."""
+    if isinstance(kernel, np.ndarray):
+        return np.where(np.abs(kernel) < 1e-12, 0.0, kernel)
+    kernel.data[np.abs(kernel.data) < 1e-12] = 0.0
+    return kernel
