@@ -428,8 +428,10 @@ def _toml(data: Mapping[str, Any]) -> str:
     tables = {name: value for name, value in data.items() if name in ("problem", "algorithm")}
     lines = [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in data.items() if name not in tables]
     for name, entries in tables.items():
-        for entry in [entries] if isinstance(entries, (Mapping, str)) else entries:
+        for entry in entries if isinstance(entries, (list, tuple)) else [entries]:
             table = {"name": entry} if isinstance(entry, str) else entry
+            if not isinstance(table, Mapping):
+                raise TypeError(f"{name}: found {reprlib.repr(entry)}; expected a name, or a table with one")
             lines += ["", f"[[{name}]]", *(f"{_toml_key(key)} = {_toml_value(each)}" for key, each in table.items())]
     return "\n".join(lines) + "\n"
 
