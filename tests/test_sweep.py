@@ -214,7 +214,8 @@ def test_only_a_job_that_always_kills_its_worker_fails(tmp_path: Path, long: dic
     assert others.keys() == long.keys() - {killer}
     for key, run in others.items():
         assert_same(run, long[key])
-    run_sweep(LONG, tmp_path, workers=1, retry_failed=True)
+    with threads() as executor:
+        run_sweep(LONG, tmp_path, executor=executor, retry_failed=True)
     assert_complete(tmp_path, long)
 
 
@@ -231,7 +232,7 @@ def test_a_killed_sweep_goes_on_inside_its_runs_and_repeats_none(tmp_path: Path,
     wait_until(lambda: not alive(playing.pid), 30.0)  # a worker does not outlive its sweep
     for key in store.finished():
         assert_same(Run.load(store.run(key)), long[key])
-    with command(folder, LONG, "--workers", "2") as second:
+    with command(folder, LONG, "--workers", "1") as second:
         status, printed = second.end()
     assert status == 0, printed
     assert os.stat(store.run(keys[0]) / "run.npz").st_ino == before.st_ino
@@ -240,7 +241,12 @@ def test_a_killed_sweep_goes_on_inside_its_runs_and_repeats_none(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "status"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),  # the way is that of SIGINT
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
 )
 def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
     tmp_path: Path, number: signal.Signals, status: int
@@ -281,7 +287,8 @@ def test_a_full_disk_stops_the_sweep_with_one_error_and_it_goes_on_later(tmp_pat
     assert "the sweep has stopped: 0 of 4 runs are done; go on with: opdop sweep" in printed
     assert "Traceback" not in printed
     assert Store(folder).finished() == Store(folder).failed() == set()
-    run_sweep(SHORT, folder, workers=1)
+    with threads() as executor:
+        run_sweep(SHORT, folder, executor=executor)
     assert_complete(folder, short)
 
 
@@ -320,6 +327,7 @@ with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
     assert {each.name for each in (tmp_path / "runs").iterdir()} == {job.key}
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"import opdop\nopdop.sweep({SHORT!r}, {str(tmp_path / 'out')!r}, workers=1)\n")
