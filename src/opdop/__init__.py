@@ -2,7 +2,8 @@
 
 from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
 from opdop.envs import environments, make
-from opdop.experiment import Run, train
+from opdop.experiment import Run, Spec, Sweep, train
+from opdop.experiment import run_sweep as sweep
 from opdop.model import (
     ContinuousCMDP,
     ContinuousSimulator,
@@ -50,6 +51,8 @@ __all__ = [
     "Quantity",
     "Run",
     "Simulator",
+    "Spec",
+    "Sweep",
     "TabularCMDP",
     "TabularPolicy",
     "Task",
@@ -59,5 +62,6 @@ __all__ = [
     "evaluate",
     "make",
     "solve",
+    "sweep",
     "train",
 ]
