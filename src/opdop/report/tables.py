@@ -150,7 +150,7 @@ def run_page(learnt: Learnt) -> RenderableType:
     facts.add_row("constants", constants_text(run.constants))
     pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
-    facts.add_row("size", _sizes(S, A, H, len(learnt.promises)))
+    facts.add_row("size", sizes_text(S, A, H, len(learnt.promises)))
     facts.add_row("parameters", settings(run.display) or "none")
     notes = [Text(note, style="yellow") for note in learnt.notes]
     gap = Text("")
@@ -183,10 +183,11 @@ def preset_knobs() -> dict[str, dict[str, float]]:
 
 def sizes(cmdp: TabularCMDP) -> str:
     """Return the sizes of a model in words."""
-    return _sizes(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
+    return sizes_text(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
 
 
-def _sizes(*counts: int) -> str:
+def sizes_text(*counts: int) -> str:
+    """Return S, A, H and I in words."""
     named = zip(counts, ("state", "action", "stage", "promise"), strict=True)
     return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in named)
 

@@ -25,6 +25,8 @@ from opdop.report.figures.style import (
     HAZARD,
     INK,
     LOOK,
+    ON_DARK,
+    ON_LIGHT,
     ORANGE,
     PALE,
     PURPLE,
@@ -46,7 +48,7 @@ def picture(answer: Answer, *, plane: bool = False) -> Figure:
 
 
 @style_context(LOOK)
-def occupancy_map(cmdp: TabularCMDP, policy: Any) -> Figure:
+def occupancy_map(cmdp: TabularCMDP, policy: Any, title: str | None = None) -> Figure:
     """Draw the map of a problem: how many stages a policy spends in each cell, and what it mostly does there."""
     visits = VisitMap.of(cmdp, policy)
     geometry = visits.geometry
@@ -64,7 +66,7 @@ def occupancy_map(cmdp: TabularCMDP, policy: Any) -> Figure:
     axes = place(left, bottom, cell * columns, cell * rows)
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_title(cmdp.display.name)
+    axes.set_title(cmdp.display.name if title is None else title)
     _label_cells(axes, visits)
     _draw_ground(axes, visits, cell)
     shades = _draw_visits(axes, visits)
@@ -158,7 +160,7 @@ def _draw_moves(axes: Axes, visits: VisitMap, shades: PatchCollection) -> None:
     steps = np.array([visits.direction(cell) for cell in cells], dtype=np.float64).reshape(-1, 2)
     places = np.array(cells, dtype=np.float64).reshape(-1, 2)
     dark = np.array(shades.norm(np.array([visits.visits[cell] for cell in cells]))) > 0.85
-    colours = np.where(dark, "white", INK)
+    colours = np.where(dark, ON_DARK, ON_LIGHT)
     stays = ~steps.any(axis=1)
     axes.scatter(places[stays, 1], places[stays, 0], s=7.0, c=list(colours[stays]), zorder=5)
     moves = ~stays
@@ -211,7 +213,7 @@ def _marks(visits: VisitMap, cell: float) -> list[Patch]:
 def _draw_plane(axes: Axes, cmdp: TabularCMDP, optimum: Optimum) -> None:
     reward, promised = cmdp.display.quantities
     plane = trace(cmdp)
-    hull, best = _own(plane.hull, promised, reward), _own(plane.frontier, promised, reward)
+    hull, best = in_own_units(plane.hull, promised, reward), in_own_units(plane.frontier, promised, reward)
     axes.fill(hull[:, 0], hull[:, 1], facecolor=PALE, label="attainable", zorder=1)
     few: dict[str, Any] = {"marker": "o", "markersize": 2.2} if len(best) <= 40 else {}
     axes.plot(best[:, 0], best[:, 1], color=BLUE, label="best attainable", zorder=3, **few)
@@ -228,7 +230,7 @@ def _draw_plane(axes: Axes, cmdp: TabularCMDP, optimum: Optimum) -> None:
 
 def _draw_slice(axes: Axes, cmdp: TabularCMDP, optimum: Optimum, constraint: int) -> None:
     reward, promised = cmdp.display.quantities[0], cmdp.display.quantities[1 + constraint]
-    best = _own(slices(cmdp, optimum, constraint), promised, reward)
+    best = in_own_units(slices(cmdp, optimum, constraint), promised, reward)
     axes.plot(best[:, 0], best[:, 1], color=BLUE, label="best, other promises kept", zorder=3)
     _view(axes, best, promised.shown(float(cmdp.thresholds[constraint])))
     _draw_optimum(axes, cmdp, optimum, constraint)
@@ -250,7 +252,7 @@ def _draw_optimum(axes: Axes, cmdp: TabularCMDP, optimum: Optimum, constraint: i
     axes.plot([x], [y], "o", color=INK, markersize=6.0, markeredgecolor="white", label="optimum", zorder=6)
 
 
-def _own(points: Floats, promised: Quantity, reward: Quantity) -> Floats:
+def in_own_units(points: Floats, promised: Quantity, reward: Quantity) -> Floats:
     """Return points (utility, reward) in own units."""
     return np.array([(promised.shown(x), reward.shown(y)) for x, y in points])
 

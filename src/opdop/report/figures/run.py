@@ -29,7 +29,10 @@ from opdop.report.figures.style import (
     VERMILION,
     WIDTH,
     axis_label,
+    log_episodes,
     per,
+    root,
+    unroot,
 )
 from opdop.report.learnt import Learnt
 
@@ -151,7 +154,7 @@ def _draw_multipliers(axes: Axes, learnt: Learnt, *, above: float) -> None:
     top = 1.06 * max(most, best) or 1.0
     squeezed = most > 4.0 * best > 0.0
     if squeezed:
-        axes.set_yscale("function", functions=(_root, np.square))
+        axes.set_yscale("function", functions=(root, unroot))
     axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
     _finish(axes, learnt)
     price = per("Multipliers" if many else "Multiplier", learnt.reward.unit, "unit")
@@ -186,9 +189,7 @@ def _plot(axes: Axes, k: Floats, curve: _Curve, zorder: float = 3.0) -> None:
 
 
 def _finish(axes: Axes, learnt: Learnt, ticks: int = 5) -> None:
-    axes.set_xscale("log")
-    axes.set_xlim(1, max(learnt.episodes, 10))
-    axes.set_xlabel("episode", labelpad=1.0)
+    log_episodes(axes, learnt.episodes)
     axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
 
@@ -211,8 +212,3 @@ def _caption(axes: Axes, title: str, *, above: float, columns: int = 2) -> None:
     )
     look: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
     axes.annotate(title, (0.0, 1.0), xytext=(-72 * OUTDENT, above), fontsize=7.5, fontweight="bold", **look)
-
-
-def _root(values: Floats) -> Floats:
-    root: Floats = np.sqrt(np.maximum(values, 0.0))
-    return root
