@@ -47,7 +47,6 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
     headline = words.headline(collection)
     main = [
         _summary(collection, found),
-        _contents(collection),
         _legend(),
         *(_section(section, found[section.key], drawn[section.key]) for section in collection.sections),
         _missing(collection),
@@ -62,7 +61,7 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
         f"<title>{_text(headline)}: report</title>\n<style>{css()}</style>\n</head>\n<body>\n"
         f'<header><p class="over">opdop report · {_text(collection.name)}</p><h1>{_text(headline)}</h1>'
         f'<p class="lead">Learning to do well while keeping a promise: {runs} measured against the exact optimum.</p>'
-        "</header>\n<main>\n" + "\n".join(part for part in main if part) + "\n</main>\n"
+        f"{_contents(collection)}</header>\n<main>\n" + "\n".join(part for part in main if part) + "\n</main>\n"
         "<footer>Made by opdop. Every number on this page is computed from the runs; nothing is loaded from elsewhere."
         "</footer>\n</body>\n</html>\n"
     )
@@ -88,7 +87,8 @@ def _summary(collection: Collection, found: Mapping[str, list[Verdict]]) -> str:
     if collection.missing:
         those = f'<a href="#missing">{_count(len(collection.missing), "run")} not shown</a>'
         lost = f'<p class="note">{those}: failed, unfinished, damaged or repeated.</p>'
-    return f'<section id="summary"><h2>What was asked, what came out</h2>{"".join(cards)}{lost}</section>'
+    cards_grid = f'<div class="cards">{"".join(cards)}</div>'
+    return f'<section id="summary"><h2>What was asked, what came out</h2>{cards_grid}{lost}</section>'
 
 
 def _contents(collection: Collection) -> str:
@@ -152,7 +152,8 @@ def _key(section: Section) -> str:
 def _notes(section: Section) -> str:
     notes: dict[str, list[str]] = {}
     for group in section.groups:
-        for note in group.learnt[0].notes:
+        for text in group.learnt[0].notes:
+            note = text.replace("column 'no promise'", "row “no promise”")  # as the table here is turned
             notes.setdefault(note, []).append(group.label)
     every = len(section.groups)
     shown = [
@@ -172,7 +173,7 @@ def _attained(section: Section) -> str:
     optimum = learnt.optimum
     known = [
         ("optimum", np.concatenate([[optimum.value], optimum.utility_values])),
-        ("best without promises", optimum.unconstrained.totals),
+        ("no promise", optimum.unconstrained.totals),
         ("safest", optimum.slater.totals),
     ]
     rows = [_row(wanted, "reference")]
@@ -193,18 +194,18 @@ def _attained(section: Section) -> str:
 
 def _costs(section: Section) -> str:
     """Return the three costs of every group, per episode and in total."""
-    heads = ["", *(_with_unit(f"{cost.name} per episode", cost.unit) for cost in section.costs)]
-    heads += [_with_unit(f"{cost.name} in total", cost.unit) for cost in section.costs] + ["episodes per second"]
+    heads = ["per episode, and in total", *(_with_unit(cost.name, cost.unit) for cost in section.costs)]
     rows = []
     for group in section.groups:
-        cells = [group.label]
-        cells += [band(np.array(list(cost.finals(group).values()))).text for cost in section.costs]
+        cells = []
         for cost in section.costs:
-            total = np.mean([cost.scale * each.final(cost.key) for each in group.learnt])
-            cells.append(short_number(float(total)))
-        cells.append(short_number(float(np.mean([each.episodes_per_second for each in group.learnt]))))
-        rows.append(_row(cells))
-    return _table(heads, rows)
+            total = float(np.mean([cost.scale * each.final(cost.key) for each in group.learnt]))
+            average = band(np.array(list(cost.finals(group).values()))).text
+            cells.append(f'<td class="n">{_text(average)}<small>{_text(short_number(total))} in total</small></td>')
+        pace = short_number(float(np.mean([each.episodes_per_second for each in group.learnt])))
+        cells.append(f'<td class="n">{_text(pace)}</td>')
+        rows.append(f'<tr><th scope="row">{_text(group.label)}</th>{"".join(cells)}</tr>')
+    return _table([*heads, "episodes per second"], rows)
 
 
 def _verdicts(section: Section, found: list[Verdict]) -> str:
@@ -213,8 +214,9 @@ def _verdicts(section: Section, found: list[Verdict]) -> str:
     rows = []
     for verdict in found:
         p = "" if np.isnan(verdict.p) else "below 0.0001" if verdict.p < 1e-4 else f"{verdict.p:.4f}"
-        state, _, rest = verdict.words.partition(" ")
-        mark = f'<span class="{"clear" if verdict.clear else "unclear"}">{_text(state)} {_text(rest)}</span>'
+        mark = f'<span class="unclear">{_text(verdict.words)}</span>'
+        if verdict.clear:
+            mark = f'<span class="clear">clear</span>{_text(verdict.words.removeprefix("clear"))}'
         rows.append(f'<tr><th scope="row">{_text(verdict.cost.name)}</th><td>{mark}</td><td class="n">{p}</td></tr>')
     head = '<tr><th scope="col"></th><th scope="col">verdict</th><th scope="col" class="n">p, corrected</th></tr>'
     table = f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'

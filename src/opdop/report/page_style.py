@@ -25,6 +25,8 @@ nav a{display:inline-block;padding:.25rem .8rem;border:1px solid var(--line);bor
 background:var(--paper)}
 nav a:hover{border-color:var(--link)}
 .card{background:var(--paper);border:1px solid var(--line);border-radius:.7rem;padding:1.1rem 1.4rem;margin:1rem 0}
+.cards{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,32rem),1fr))}
+.cards .card{margin:0}
 .card>h3{margin-top:.2rem}
 .card p{margin:.5rem 0}
 .card ul{margin:.4rem 0;padding-left:1.1rem}
@@ -43,7 +45,8 @@ table{border-collapse:collapse;font-size:.92rem;line-height:1.35}
 th,td{padding:.42rem .9rem .42rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
 thead th{font-weight:600;color:var(--soft);vertical-align:bottom;border-bottom:1.5px solid var(--strong)}
 td.n,th.n{text-align:right;white-space:nowrap}
-tbody th{font-weight:600}
+tbody th{font-weight:600;min-width:7.5rem}
+td small{display:block;color:var(--soft);font-size:.82em}
 tr.reference th,tr.reference td{color:var(--soft);font-weight:400}
 .clear{font-weight:600;color:var(--good)}
 .unclear{color:var(--soft)}
@@ -62,10 +65,11 @@ h1{font-size:1.5rem}h2{margin-top:2.4rem}.card{padding:.9rem 1rem}figure{padding
 @media print{
 @page{size:A4;margin:16mm 14mm}
 body{font-size:9.5pt;background:#fff}main,header,footer{max-width:none;padding:0}header{padding-top:0}
-nav{display:none}h1{font-size:19pt}h2{font-size:14pt;margin-top:8mm}h2,h3{break-after:avoid}
+nav{display:none}h1{font-size:19pt}h2{font-size:14pt;margin-top:8mm}h2,h3,h3+.note{break-after:avoid}
 .grid{grid-template-columns:repeat(2,1fr);gap:4mm}.grid.totals,.grid.maps{grid-template-columns:repeat(3,1fr)}
 section.problem{break-before:page}section.problem h2{margin-top:0}
-figure,.card,pre{border-color:#ccc}tr,.card,pre,dl>div{break-inside:avoid}.scroll{overflow:visible}
+figure,.card,pre{border-color:#ccc}tr,.cards .card,dl>div{break-inside:avoid}.cards{grid-template-columns:1fr}
+.scroll{overflow:visible}
 figcaption{font-size:7.5pt}table{font-size:8.5pt}th,td{padding:1mm 3mm 1mm 0}pre{white-space:pre-wrap;font-size:7.5pt}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}a{color:inherit;text-decoration:none}}
 """

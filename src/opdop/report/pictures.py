@@ -12,7 +12,7 @@ from opdop.planning import to_markov
 from opdop.report import figures, words
 from opdop.report.groups import Cost, Group, Section
 
-_GUIDE = "Dotted: a guide with the slope of the theory through the last point of one curve; it is not a bound."
+_GUIDE = "Dotted: the slope of the theory, a guide and not a bound."
 _BELOW = {
     "regret": "Reward lost against the optimum, averaged over all episodes so far.",
     "violation": "By how much the promise is broken on average so far, where slack pays back.",
@@ -51,11 +51,10 @@ def _curves(section: Section) -> Iterator[Picture]:
 
 
 def _totals(section: Section) -> Iterator[Picture]:
+    bands = words.bands(section)
     for cost in section.costs:
         title = f"{section.name}: total {cost.name} against episodes"
-        caption = (
-            f"Both scales are logarithmic; below the lowest mark, and around 0, the upright one is straight. {_GUIDE}"
-        )
+        caption = f"{bands} Logarithmic scales; the upright one is straight around 0. {_GUIDE}"
         yield Picture(f"{section.key}-total-{_file(cost)}", "totals", title, caption, _cost(section, cost, total=True))
 
 
@@ -67,16 +66,16 @@ def _planes(section: Section) -> Iterator[Picture]:
         full = figures.whole(section, i, below)
         name = f"{section.key}-plane" + (f"-{i + 1}" if many else "")
         what = f"{section.name}: reward against {promise.quantity.name}, with the paths of the average policies"
-        black = (
-            "Black: the best reward while this promise varies and the others are kept, exact at its corners."
+        edge = (
+            "Thick line: the best reward while this promise varies and the others are kept, exact at its corners."
             if many
-            else "Grey: all that policies attain. Black: the best of it, exact."
+            else "Shaded: all that policies attain. Its edge: the best of it, exact."
         )
         if below.best is None:
-            black = "What policies attain is not drawn: the model is not one that ships with this version of opdop."
+            edge = "What policies attain is not drawn: the model is not one that ships with this version of opdop."
         caption = (
-            f"{black} Line: the average policy so far, {_mean(section)}; dots: after 100, 1,000, ... episodes, a large "
-            "one at the end. Rings: the last policies. Star: the optimum."
+            f"{edge} Coloured line: the average policy so far, {_mean(section)}; dots: after 100, 1,000, ... episodes, "
+            "a large one at the end. Rings: the last policies. Star: the optimum."
         )
         draw = _plane(section, i, below, full, "The way to the optimum")
         yield Picture(name, "planes", what, caption, draw)

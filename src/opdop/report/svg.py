@@ -111,6 +111,8 @@ def _attribute(key: str, value: str, name: str) -> tuple[str, str]:
     if key == "d":
         return key, _DECIMALS.sub(r"\1", _SPACES.sub(" ", value).strip())
     own = _REFERENCE.sub(lambda found: f"url(#{name}-{found[1]})", value)
+    if key in ("fill", "stroke"):
+        return key, _COLOUR.sub(lambda found: variable(found[0]), own)
     if key != "style":
         return key, own
     coloured = _COLOUR.sub(lambda found: variable(found[0]), _FONT.sub("", own))

@@ -12,6 +12,7 @@ from matplotlib.style import context as style_context
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from opdop.model.checks import Floats
+from opdop.report.figures.labels import Labels
 from opdop.report.figures.style import (
     DASHED,
     DASHES,
@@ -87,8 +88,9 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
     for curve in curves:
         _draw(axes, curve)
     _across(axes, section)
-    _guide(axes, curves, total=total)
-    _below(axes, cost, low)
+    labels = _labels(axes, curves)
+    _guide(axes, labels, curves, total=total)
+    _below(axes, labels, cost, low)
     title = per(cost.name.capitalize(), cost.unit, "episode") if not total else _in("Total " + cost.name, cost.unit)
     _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
@@ -115,8 +117,10 @@ def multiplier_figure(section: Section, constraint: int) -> Figure:
         _draw(axes, curve)
     _across(axes, section)
     axes.axhline(promise.own_multiplier, color=INK, **DASHED)
-    note: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 6.5}
-    axes.annotate("Y*, at the optimum", (0.0, promise.own_multiplier), xytext=(3, 2.5), **note)
+    right = np.array([axes.get_xlim()[1], promise.own_multiplier])
+    left = np.array([1.0, promise.own_multiplier])
+    shifts = ((3, 3), (3, -8), (-3, 3), (-3, -8))
+    _labels(axes, curves).write("Y*, at the optimum", left, right, shifts=shifts, must=True)
     many = len(section.learnt.promises) > 1
     of = f" on {promise.quantity.name}" if many else ""
     title = per(f"Multiplier{of}", section.learnt.reward.unit, "unit")
@@ -161,6 +165,10 @@ def _draw(axes: Axes, curve: Curve) -> None:
     axes.plot(curve.episodes, curve.band.mean, zorder=4.0, label=curve.group.label, **curve.look, **few)
 
 
+def _labels(axes: Axes, curves: list[Curve]) -> Labels:
+    return Labels(axes, [np.column_stack([curve.episodes, curve.band.mean]) for curve in curves])
+
+
 def _across(axes: Axes, section: Section) -> None:
     log_episodes(axes, max(group.episodes for group in section.groups))
     axes.axhline(0.0, color=GREY, linewidth=0.6, zorder=1)
@@ -183,7 +191,7 @@ def _ticks(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))
 
 
-def _guide(axes: Axes, curves: list[Curve], *, total: bool) -> None:
+def _guide(axes: Axes, labels: Labels, curves: list[Curve], *, total: bool) -> None:
     """Draw the theory's rate through the last point of the lowest curve that ends above 0, of those it speaks of."""
     ends = [
         (float(curve.band.mean[-1]), float(curve.episodes[-1]))
@@ -199,22 +207,20 @@ def _guide(axes: Axes, curves: list[Curve], *, total: bool) -> None:
     inside = (values <= high) & (values >= low)
     if not total and last < 3.0 * episodes[inside][0]:
         return
-    axes.plot(episodes[inside], values[inside], **GUIDE)
-    # Named where it leaves the page: at its upper left end, or for totals in the middle of its slope.
-    at = int(np.flatnonzero(inside)[0]) if not total else int(np.flatnonzero(inside)[int(0.3 * inside.sum())])
+    line = np.column_stack([episodes, values])[inside]
+    axes.plot(line[:, 0], line[:, 1], **GUIDE)
+    labels.avoid(line)
     words = "guide: √episodes" if total else "guide: 1/√episodes"
-    place: dict[str, Any] = {"ha": "left", "va": "top"} if not total else {"ha": "right", "va": "bottom"}
-    shift = (4, -1) if not total else (-3, 2)
-    note: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6.0, "zorder": 7, **place}
-    axes.annotate(words, (episodes[at], values[at]), xytext=shift, **note)
+    labels.write(words, *(line[int(share * (len(line) - 1))] for share in (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)))
 
 
-def _below(axes: Axes, cost: Cost, low: float) -> None:
+def _below(axes: Axes, labels: Labels, cost: Cost, low: float) -> None:
     """Shade what is below 0, where regret is when a policy has more reward than the optimum."""
     if low < 0.0 and cost.key == "regret":
-        axes.axhspan(axes.get_ylim()[0], 0.0, facecolor=PALE, linewidth=0.0, zorder=0)
-        note: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 6.0}
-        axes.annotate("more reward than the optimum has", (0.0, 0.0), xytext=(3, 3), **note, zorder=7)
+        bottom = axes.get_ylim()[0]
+        axes.axhspan(bottom, 0.0, facecolor=PALE, linewidth=0.0, zorder=0)
+        corners = np.array([(1.0, bottom), (1.0, 0.0)])
+        labels.write("more reward than the optimum has", *corners, shifts=((3, 3), (3, -8)), must=True)
 
 
 def _finish(figure: Figure, axes: Axes, section: Section, title: str) -> None:

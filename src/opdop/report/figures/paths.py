@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.style import context as style_context
 from matplotlib.ticker import FuncFormatter, MaxNLocator
-from matplotlib.transforms import Bbox
 
 from opdop.model.checks import Floats
+from opdop.report.figures.labels import Labels
 from opdop.report.figures.many import legend, legend_rows, look_of, seen
 from opdop.report.figures.problem import in_own_units
 from opdop.report.figures.style import GREY, INK, LOOK, PALE, VERMILION, WIDTH, axis_label, count_text, write_title
@@ -22,9 +21,7 @@ from opdop.report.plane import slices, trace
 
 _HEIGHT = 2.75  # inches, without a legend
 _THIN = 12  # seeds of a group, up to which each has a thin line of its own
-_CROWDED = 2.0  # a label that would lie on another, or outside, is left out
 _CLOSE = 0.25  # of the whole plane, how large a close-up may be to be worth it
-_SHIFTS = ((5, 4), (5, -9), (-5, 4), (-5, -9), (0, 8), (0, -13), (10, -2), (-10, -2))  # points, where a label may be
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +93,7 @@ def path_figure(section: Section, constraint: int, below: Ground, view: View, ti
     axes.set_ylim(view.up)
     paths = [_path(group, constraint) for group in section.groups]
     rings = [_last(group, constraint) for group in section.groups]
-    labels = _Labels(axes, [path.mean(axis=0) for path in paths] + rings)
+    labels = Labels(axes, [path.mean(axis=0) for path in paths] + rings)
     if below.area is not None:
         axes.fill(below.area[:, 0], below.area[:, 1], facecolor=PALE, zorder=1)
     if below.best is not None:
@@ -121,54 +118,6 @@ def path_figure(section: Section, constraint: int, below: Ground, view: View, ti
     legend(figure, section, handles)
     figure.draw_without_rendering()
     return figure
-
-
-class _Labels:
-    """Writes words beside points where they hide as little as possible."""
-
-    def __init__(self, axes: Axes, curves: list[Floats]) -> None:
-        figure = axes.get_figure(root=True)
-        assert figure is not None
-        canvas: Any = FigureCanvasAgg(figure)
-        self._axes, self._renderer = axes, canvas.get_renderer()
-        self._boxes: list[Bbox] = []
-        self._points = np.empty((0, 2))
-        for curve in curves:
-            self.avoid(curve)
-
-    def avoid(self, points: Floats) -> None:
-        """Keep labels off a curve through these points."""
-        seen_at = self._axes.transData.transform(points)
-        steps = np.linspace(0.0, 1.0, 12, endpoint=False)[:, None, None]
-        between = (seen_at[:-1] + steps * np.diff(seen_at, axis=0)).reshape(-1, 2)
-        self._points = np.vstack([self._points, between, seen_at])
-
-    def write(self, words: str, point: Floats, shifts: Any = _SHIFTS, **look: Any) -> None:
-        """Write beside a point, unless it is out of sight or there is no room at all."""
-        place = self._axes.transAxes.inverted().transform(self._axes.transData.transform(point))
-        if (place < -0.001).any() or (place > 1.001).any():
-            return
-        look = {"fontsize": 6.0, "zorder": 10, "textcoords": "offset points", **look}
-        tried = []
-        for order, (x, y) in enumerate(shifts):
-            side = "left" if x > 0 else "right" if x < 0 else "center"
-            text = self._axes.annotate(words, (point[0], point[1]), xytext=(x, y), ha=side, **look)
-            box = text.get_window_extent(self._renderer)
-            text.remove()
-            tried.append((self._hidden(box), order, side, box))
-        hidden, order, side, box = min(tried, key=lambda each: each[:2])
-        if hidden < _CROWDED:
-            self._boxes.append(box)
-            self._axes.annotate(words, (point[0], point[1]), xytext=shifts[order], ha=side, **look)
-
-    def _hidden(self, box: Bbox) -> float:
-        """Return how bad it is to have a label here."""
-        frame = self._axes.bbox
-        outside = box.x0 < frame.x0 or box.x1 > frame.x1 or box.y0 < frame.y0 or box.y1 > frame.y1
-        overlaps = sum(box.overlaps(other) for other in self._boxes)
-        x, y = self._points.T
-        on_curves = bool(((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).any())
-        return 2.0 * bool(outside) + 2.0 * int(overlaps) + 1.0 * on_curves
 
 
 def _path(group: Group, constraint: int) -> Floats:
@@ -205,7 +154,7 @@ def _fitting(words: str) -> float:
     return min(7.0, 7.0 * 58 / len(words))
 
 
-def _draw_promise(axes: Axes, labels: _Labels, threshold: float, *, at_most: bool) -> None:
+def _draw_promise(axes: Axes, labels: Labels, threshold: float, *, at_most: bool) -> None:
     """Draw the promise as a line, and shade the side where it is broken."""
     left, right = axes.get_xlim()
     axes.axvspan(threshold, right if at_most else left, facecolor=VERMILION, alpha=0.10, linewidth=0.0, zorder=2)
@@ -213,10 +162,10 @@ def _draw_promise(axes: Axes, labels: _Labels, threshold: float, *, at_most: boo
     axes.set_xlim(left, right)
     side = 1 if at_most else -1
     shifts = tuple((4 * side, y) for y in range(-12, -150, -12))
-    labels.write("promise\nbroken", np.array([threshold, axes.get_ylim()[1]]), shifts, color=VERMILION)
+    labels.write("promise\nbroken", np.array([threshold, axes.get_ylim()[1]]), shifts=shifts, color=VERMILION)
 
 
-def _draw_path(axes: Axes, labels: _Labels, group: Group, path: Floats, rings: Floats, look: dict[str, Any]) -> None:
+def _draw_path(axes: Axes, labels: Labels, group: Group, path: Floats, rings: Floats, look: dict[str, Any]) -> None:
     """Draw a group's mean path with a mark at 100, 1,000, ... episodes, and the last policies as rings."""
     at = seen(group.grid)
     if 1 < len(path) <= _THIN:
