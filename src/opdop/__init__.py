@@ -2,7 +2,8 @@
 
 from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
 from opdop.envs import environments, make
-from opdop.experiment import Run, train
+from opdop.experiment import Run, Spec, Sweep, train
+from opdop.experiment import run_sweep as sweep
 from opdop.model import (
     Display,
     Episode,
@@ -46,6 +47,8 @@ __all__ = [
     "Quantity",
     "Run",
     "Simulator",
+    "Spec",
+    "Sweep",
     "TabularCMDP",
     "TabularPolicy",
     "Task",
@@ -55,5 +58,6 @@ __all__ = [
     "evaluate",
     "make",
     "solve",
+    "sweep",
     "train",
 ]

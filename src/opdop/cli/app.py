@@ -63,10 +63,12 @@ def commands(
       opdop solve gridworld --set size=9 --figure map.svg
       opdop algorithms                    what learns, and with which constants
       opdop run factored --episodes 2e4   learns, and shows what it has learnt
+      opdop sweep spec.toml --out DIR     many runs, on all cores
+      opdop runs DIR                      what came of them
 
     \b
-    Exit status: 0 done; 1 no policy keeps every promise; 2 a wrong name or value;
-    130 or 143 interrupted.
+    Exit status: 0 done; 1 no policy keeps every promise, or runs of a sweep have
+    failed; 2 a wrong name or value; 130 or 143 interrupted.
     """
 
 

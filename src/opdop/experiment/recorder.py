@@ -42,6 +42,29 @@ def columns(constraints: int) -> list[str]:
     ]
 
 
+def describe_columns(constraints: int) -> dict[str, dict[str, str]]:
+    """Return the meaning and the unit of each column; model units are those of the signals, in [0, 1] in each stage."""
+    each = range(constraints)
+    told = {
+        "episode": ("number of the episode, from 1", "episodes"),
+        "reward": ("true expected total reward of the episode's policy", "reward"),
+        **{f"utility_{i}": (f"the same for the utility of promise {i}", f"utility {i}") for i in each},
+        "estimated_reward": ("what the learner believes of the reward", "reward"),
+        **{f"estimated_utility_{i}": (f"what it believes of the utility of promise {i}", f"utility {i}") for i in each},
+        **{f"dual_{i}": (f"multiplier of promise {i}", f"reward per utility {i}") for i in each},
+        "total_reward": ("sum of the rewards of all episodes so far", "reward"),
+        **{f"total_utility_{i}": (f"the same for the utility of promise {i}", f"utility {i}") for i in each},
+        "regret": ("sum of what the rewards lack of the optimum", "reward"),
+        **{
+            f"shortfall_{i}": (f"sum of what the utilities lack of threshold {i}; slack pays back", f"utility {i}")
+            for i in each
+        },
+        "hard_violation": ("sum of what each episode lacks of the promise it breaks most; never paid back", "utility"),
+        "violation": ("largest shortfall so far, at least 0: the paper's violation", "utility"),
+    }
+    return {name: dict(zip(("meaning", "unit"), told[name], strict=True)) for name in columns(constraints)}
+
+
 class Recorder:
     """Sums over all episodes, and a history of some of them.
 

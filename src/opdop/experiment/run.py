@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from opdop.algorithms.task import fitting
 from opdop.experiment.files import Arrays, damaged, plain, read_arrays, write_arrays, write_whole
-from opdop.experiment.recorder import columns
+from opdop.experiment.recorder import columns, describe_columns
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
 from opdop.model.checks import Floats
 from opdop.planning import Optimum, Values
@@ -82,7 +83,11 @@ class Run:
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
         }
         table = io.BytesIO()
-        self.history.write_parquet(table)
+        about = {
+            "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
+            "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
+        }
+        self.history.write_parquet(table, metadata=about)
         write_arrays(folder / RUN, meta, self._arrays())
         write_whole(folder / HISTORY, lambda file: file.write(table.getbuffer()))
         return folder
