@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from rich import box
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from opdop.report.groups import Cost, Section
-from opdop.report.statistics import LEVEL, Difference, difference, digits_for, holm, plain
+from opdop.report.statistics import LEVEL, Difference, band, difference, digits_for, holm, plain
 
 METHOD = (
     "Differences of averages per episode between every two groups, in all three measures. A t test, paired by seed "
@@ -61,3 +66,20 @@ def verdicts(section: Section) -> list[Verdict]:
     ]
     corrected = holm([test[3].p for test in tests])
     return [Verdict(*test, p) for test, p in zip(tests, corrected, strict=True)]
+
+
+def verdict_page(section: Section) -> RenderableType:
+    """Return the costs of every group, and the verdicts, for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("per episode", overflow="fold")
+    for cost in section.costs:
+        table.add_column(f"{cost.name}\n{cost.unit}".rstrip(), justify="right")
+    table.add_column("seeds", justify="right")
+    for group in section.groups:
+        costs = [band(np.array(list(cost.finals(group).values()))).text for cost in section.costs]
+        table.add_row(group.label, *costs, f"{len(group.runs)}")
+    lines = [
+        Text(f"- {verdict.cost.name}: {verdict.words}", style="bold" if verdict.clear else "")
+        for verdict in verdicts(section)
+    ]
+    return Lines(Text(section.name, style="bold cyan"), Text(""), table, Text(""), *lines, *[Text("")] * bool(lines))
