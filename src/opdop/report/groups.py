@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from opdop.envs import environments, make
 from opdop.experiment import CHECKPOINT, Run, fingerprint
-from opdop.model import InvalidParameterError, OpdopError, TabularCMDP
+from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
 from opdop.model.checks import Floats
 from opdop.report.learnt import Learnt, Measure
 from opdop.report.statistics import Band, band
@@ -234,7 +234,7 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
     """Group runs by problem and then by everything but the seed; the same run twice counts once."""
     problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
     repeated = []
-    for place, run in runs.items():
+    for place, run in ((place, replace(run, display=_printable(run.display))) for place, run in runs.items()):
         config = run.config
         problem = f"{config['problem']} {_key(config['parameters'])} {config['model']}"
         group = _key({name: value for name, value in config.items() if name != "seed"})
@@ -258,6 +258,19 @@ def _key(data: Mapping[str, Any]) -> str:
     return json.dumps(data, sort_keys=True, default=str)
 
 
+def _printable(display: Display) -> Display:
+    """Return a display without signs that neither a figure nor a page may have."""
+    quantities = tuple(
+        replace(each, name=printable(each.name), unit=printable(each.unit)) for each in display.quantities
+    )
+    return replace(display, name=printable(display.name), summary=printable(display.summary), quantities=quantities)
+
+
+def printable(text: object) -> str:
+    """Return a text without control characters; line ends stay."""
+    return "".join(sign for sign in str(text) if sign in "\n\t" or sign.isprintable())
+
+
 def _labels(configs: list[Mapping[str, Any]]) -> list[str]:
     """Return the shortest names that tell groups apart: the algorithm, and what they differ in."""
     differing = [name for name in _WORDS if len({_key({"": config.get(name)}) for config in configs}) > 1]
@@ -275,7 +288,7 @@ def _labels(configs: list[Mapping[str, Any]]) -> list[str]:
                 words.append(_WORDS[name].format(shown))
         labels.append(" ".join(words))
     used: set[str] = set()
-    return [_free(label, used) for label in labels]
+    return [_free(printable(label), used) for label in labels]
 
 
 def _free(name: str, used: set[str]) -> str:

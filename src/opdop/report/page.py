@@ -18,7 +18,7 @@ import numpy as np
 from opdop.report import svg, words
 from opdop.report.answer import better, number, short_number
 from opdop.report.figures.many import look_of
-from opdop.report.groups import Collection, Group, Section, final_band
+from opdop.report.groups import Collection, Group, Section, final_band, printable
 from opdop.report.learnt import value_text
 from opdop.report.page_style import css
 from opdop.report.pictures import Picture
@@ -156,11 +156,11 @@ def _notes(section: Section) -> str:
             note = text.replace("column 'no promise'", "row “no promise”")  # as the table here is turned
             notes.setdefault(note, []).append(group.label)
     every = len(section.groups)
-    shown = [
+    entries = [
         _text(note if len(labels) == every and every > 1 else f"{', '.join(labels)}: {note}")
         for note, labels in notes.items()
     ]
-    return _items(shown, "note") if shown else ""
+    return _items(entries, "note") if entries else ""
 
 
 def _attained(section: Section) -> str:
@@ -178,8 +178,8 @@ def _attained(section: Section) -> str:
     ]
     rows = [_row(wanted, "reference")]
     for name, totals in known:
-        shown = [number(quantity.shown(float(total))) for quantity, total in zip(quantities, totals, strict=True)]
-        rows.append(_row([name, *shown], "reference"))
+        cells = [number(quantity.shown(float(total))) for quantity, total in zip(quantities, totals, strict=True)]
+        rows.append(_row([name, *cells], "reference"))
     for group in section.groups:
         signals = range(len(quantities))
         averages = [final_band(section, group, i).text for i in signals]
@@ -362,4 +362,4 @@ def _id(section: Section) -> str:
 
 def _text(value: object) -> str:
     """Return text as HTML shows it; signs that no page may have are left out."""
-    return html.escape("".join(sign for sign in str(value) if sign in "\n\t" or sign.isprintable()))
+    return html.escape(printable(value))

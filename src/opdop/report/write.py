@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ def write_report(
         raise InvalidParameterError(f"{str(target)!r} is not a name for a report; expected a file ending in .html.")
     folder = target.with_suffix("") / "figures"
     try:
-        folder.mkdir(parents=True, exist_ok=True) if kinds else target.parent.mkdir(parents=True, exist_ok=True)
+        (folder if kinds else target.parent).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidParameterError(f"cannot write into {str(folder)!r}: {error.strerror or error}.") from error
     planned = {section.key: pictures(section) for section in collection.sections}
@@ -48,9 +49,12 @@ def write_report(
     for key, wanted in planned.items():
         drawn[key] = []
         for picture in wanted:
-            figure = picture.draw()
-            written += [figures.save(figure, folder / f"{picture.name}{kind}") for kind in kinds]
-            drawn[key].append((picture, svg.inline(figure, picture.name, picture.title)))
+            with warnings.catch_warnings():
+                # Of letters that the figures' font lacks; on the page the reader's own fonts have them.
+                warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
+                figure = picture.draw()
+                written += [figures.save(figure, folder / f"{picture.name}{kind}") for kind in kinds]
+                drawn[key].append((picture, svg.inline(figure, picture.name, picture.title)))
             done += 1
             if progress is not None:
                 progress(done, total)
