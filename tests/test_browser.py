@@ -1,6 +1,6 @@
 """Facts about the report in a real Chromium: it shows everything, says nothing on the console, and asks nobody.
 
-Where there is no Chromium these tests are skipped, and say so; `make test-browser` installs one and lets none be skipped.
+Where there is no Chromium they are skipped, and say so; `make test-browser` installs one and lets none be skipped.
 """
 
 import base64
