@@ -69,10 +69,11 @@ class Pool:
         return self._executor
 
     def _greet(self) -> None:
-        """Wait for the first worker, to say in so many words why there is none."""
+        """Start all workers at once and wait for the first, to say in so many words why there is none."""
         assert self._executor is not None
         try:
-            self._executor.submit(greet).result(timeout=_START_SECONDS)
+            greetings = [self._executor.submit(greet) for _ in range(self._workers)]
+            greetings[0].result(timeout=_START_SECONDS)
         except (BrokenExecutor, NoAnswer) as error:
             self.stop(at_once=True)
             raise SweepError(

@@ -1,0 +1,108 @@
+"""How fast sweeps are: two workers against one, what a run costs beyond itself, memory, and reading 1,000 runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import opdop
+from opdop.experiment.store import MANIFEST, Store
+
+ROOT = Path(__file__).resolve().parent.parent
+EPISODES, SEEDS = 200_000, 32  # so long that the start of the processes, which is counted too, weighs little
+TINY = 200
+
+
+def timed_sweep(spec: dict[str, Any], workers: int, folder: Path) -> tuple[opdop.Sweep, float]:
+    """Return a sweep and how long it took, with the start of its processes."""
+    began = time.perf_counter()
+    sweep = opdop.sweep(spec, folder, workers=workers)
+    return sweep, time.perf_counter() - began
+
+
+def speed(folder: Path) -> None:
+    """Print the runs per minute of one and of two workers; the start of the processes is counted too."""
+    spec = {"episodes": EPISODES, "seeds": SEEDS, "problem": "media-streaming"}
+    rates = []
+    for workers in (1, 2):
+        sweep, seconds = timed_sweep(spec, workers, folder / f"speed{workers}")
+        rates.append(60.0 * SEEDS / seconds)
+        own = sweep.table()["seconds"].sum()
+        print(
+            f"  {workers} worker{'s' if workers > 1 else ' '}: {rates[-1]:.1f} runs per minute; {SEEDS} runs of "
+            f"{EPISODES} episodes in {seconds:.2f} s, of which the runs themselves {own:.2f} s",
+            flush=True,
+        )
+    print(f"  2 workers / 1 worker = {rates[1] / rates[0]:.2f} (aim 1.8, on an idle machine with 2 cores)", flush=True)
+
+
+def overhead(folder: Path) -> None:
+    """Print what a run costs beyond itself, from many tiny ones, without the start of the process."""
+    spec = {"episodes": TINY, "problem": "factored"}
+    times = {}
+    for seeds in (50, 250):
+        sweep, times[seeds] = timed_sweep({**spec, "seeds": seeds}, 1, folder / f"overhead{seeds}")
+    own = float(sweep.table()["seconds"].mean())  # type: ignore[arg-type]
+    each = (times[250] - times[50]) / 200
+    print(
+        f"  a run of {TINY} episodes takes {each * 1e3:.1f} ms in a sweep and {own * 1e3:.1f} ms in itself: "
+        f"overhead {(each - own) * 1e3:.1f} ms (aim 50)",
+        flush=True,
+    )
+
+
+def memory(seeds: int) -> None:
+    """Print the peak memory of this process after a sweep of many tiny runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        opdop.sweep({"episodes": TINY, "seeds": seeds, "problem": "factored"}, folder, workers=1)
+    # Not ru_maxrss: that one starts at the memory of the process by which this one was started.
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    print(int(peak) * 1024)
+
+
+def memory_of(seeds: int) -> float:
+    """Return the same of a process of its own, in MB."""
+    command = [sys.executable, "-m", "benchmarks.bench_sweep", "memory", str(seeds)]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return float(done.stdout) / 1e6
+
+
+def reading(folder: Path) -> None:
+    """Print how long it takes to read 1,000 runs into one table, with and without an index."""
+    spec = opdop.Spec.of({"episodes": 1000, "seeds": 1000, "problem": "factored"})
+    first = opdop.sweep({"episodes": 1000, "seeds": 1, "problem": "factored"}, folder / "one", workers=1)
+    store = Store(folder / "many")
+    (made,) = Store(folder / "one").finished()
+    for job in spec.jobs():
+        shutil.copytree(Store(folder / "one").run(made), store.run(job.key))
+    (store.folder / "spec.toml").write_text(spec.text, encoding="utf-8")
+    (store.folder / MANIFEST).write_text(json.dumps(dict(first.manifest)), encoding="utf-8")
+    for label in ("no index yet", "index there"):
+        for what in ("table", "histories"):
+            began = time.perf_counter()
+            table = getattr(opdop.Sweep.open(store.folder), what)()
+            print(
+                f"  {what} of 1,000 runs, {label}: {len(table)} rows in {time.perf_counter() - began:.2f} s", flush=True
+            )
+
+
+def main() -> None:
+    opdop.train("media-streaming", episodes=100)  # compile
+    opdop.train("factored", episodes=100)
+    with tempfile.TemporaryDirectory() as folder:
+        speed(Path(folder))
+        overhead(Path(folder))
+        reading(Path(folder))
+    few, many = (memory_of(seeds) for seeds in (100, 400))
+    print(f"  peak memory of the parent: {few:.1f} MB for 100 runs, {many:.1f} MB for 400")
+
+
+if __name__ == "__main__":
+    memory(int(sys.argv[2])) if sys.argv[1:2] == ["memory"] else main()
