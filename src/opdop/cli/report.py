@@ -42,8 +42,10 @@ def report(
 
     \b
     Examples:
-      opdop run factored -k 2e4 --out results/one && opdop report results/one
-      opdop sweep spec.toml --out results/first && opdop report results/first --open
+      opdop run factored -k 2e4 --out results/one
+      opdop report results/one
+      opdop sweep spec.toml --out results/first
+      opdop report results/first --open
       opdop report results/first --out pages/first.html --no-figures
 
     The page is one HTML file that needs no network: what was asked and what came
@@ -96,7 +98,7 @@ def compare(
     \b
     Examples:
       opdop compare media-streaming --algorithms opdop,oppo --seeds 10
-      opdop compare factored --algorithms opdop:practical,opdop:certified --seeds 5 -k 1e4
+      opdop compare factored --algorithms opdop,opdop:certified --seeds 5
       opdop compare inventory -s budget=50 --seeds 20 --out results/inventory --open
 
     This is a sweep and a report in one line. Interrupted, the same command goes
