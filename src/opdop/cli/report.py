@@ -99,7 +99,7 @@ def compare(
     Examples:
       opdop compare media-streaming --algorithms opdop,oppo --seeds 10
       opdop compare factored --algorithms opdop,opdop:certified --seeds 5
-      opdop compare inventory -s budget=50 --seeds 20 --out results/inventory --open
+      opdop compare inventory -s budget=50 --seeds 20 --out results/stock --open
 
     This is a sweep and a report in one line. Interrupted, the same command goes
     on where it was; with more seeds it makes those that are new.
