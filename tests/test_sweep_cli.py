@@ -17,7 +17,7 @@ from opdop import cli
 from opdop.cli.sweeps import RUNS_FORMAT
 from opdop.experiment.recorder import describe_columns
 from opdop.experiment.store import SWEEP_FORMAT, Store
-from opdop.experiment.sweep import Spec, Sweep, SweepProgress, Underway, run_sweep
+from opdop.experiment.sweep import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
 from opdop.report.sweeping import SweepWatch
 from tests.test_sweep import INFEASIBLE, SHORT
 
@@ -97,6 +97,19 @@ def test_runs_are_listed_in_80_columns(mixed: Path, options: tuple[str, ...]) ->
     assert max(map(len, table)) <= 80
     best = dict(Sweep.open(mixed).table().select("problem", "optimum").rows())
     assert f"{best['factored']:.4f}" in result.stdout
+
+
+def test_a_sweep_that_stops_counts_the_runs_in_its_folder(
+    mixed: Path, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_arguments: object, **_options: object) -> None:
+        raise SweepError("no room.")
+
+    monkeypatch.setattr(cli.sweeps, "run_sweep", stop)
+    result = run("sweep", str(spec), "--out", str(mixed))
+    assert result.exit_code == 2
+    assert "error: no room." in result.stderr
+    assert "the sweep has stopped: 4 of 6 runs are done; go on with: opdop sweep" in result.stderr
 
 
 def test_missing_runs_are_counted(mixed: Path, tmp_path: Path) -> None:

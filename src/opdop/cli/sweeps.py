@@ -13,6 +13,7 @@ from rich.text import Text
 
 from opdop.cli.app import INTERRUPTED, WRONG, app
 from opdop.cli.output import complain, console, print_json, show
+from opdop.experiment.store import Store
 from opdop.experiment.sweep import InvalidSpecError, Spec, Sweep, SweepError, run_sweep
 from opdop.report.sweeping import SweepWatch, failures_text, kinds_table, runs_table
 
@@ -95,8 +96,9 @@ def sweep(
         else:
             status, words = None, ""
     if words:
-        done = "" if watch.last is None else f": {watch.last.done} of {watch.last.total} runs are done"
-        screen.print(Text(f"{words}{done}; go on with: {_command(spec, out, workers, scheduler)}"), soft_wrap=True)
+        finished = Store(out).finished()  # what was shown last may be older
+        done = f"{sum(job.key in finished for job in asked.jobs())} of {len(asked)} runs are done"
+        screen.print(Text(f"{words}: {done}; go on with: {_command(spec, out, workers, scheduler)}"), soft_wrap=True)
         raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
     _conclude(made, out, tried=retry_failed)
 
