@@ -10,7 +10,7 @@ DEV    := $(VENV)/.stamp-dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check bench test-slow clean
+.PHONY: help run test check bench test-slow test-browser clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
@@ -37,6 +37,13 @@ check: $(DEV)  ## lint, format, types, import layers, tests
 test-slow: $(DEV)  ## the long tests, with ten times more random examples
 	@echo "== pytest -m slow"
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m slow
+
+test-browser: $(DEV)  ## the report in a real Chromium; installs it with apt-get if it is missing (needs root)
+	@command -v chromedriver > /dev/null || { apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; }
+	@$(PIP) -e '.[dev,browser]'
+	@echo "== pytest tests/test_browser.py"
+	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/test_browser.py
 
 bench: $(DEV)  ## run the benchmarks (BENCH="names" to choose)
 	@$(BIN)/python -m benchmarks $(BENCH)

@@ -239,7 +239,8 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_help_teaches_by_examples() -> None:
-    for arguments in ((), ("envs",), ("solve",), ("algorithms",), ("run",), ("sweep",), ("runs",)):
+    named = ("envs", "solve", "algorithms", "run", "sweep", "runs", "report", "compare")
+    for arguments in ((), *((name,) for name in named)):
         text = answered(*arguments, "--help")
         assert "Examples:\n" in text
         assert max(map(len, text.splitlines())) <= 80

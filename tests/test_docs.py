@@ -18,6 +18,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 RENEW = "renew it by: .venv/bin/python -m opdop.report.gallery docs"
 RUN_PICTURE = "media-streaming-run.svg"  # README.md says how it is made
+PATH_PICTURE = "media-streaming-path.svg"  # docs/report.md says how it is made
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_table_of_problems_in_the_readme_is_up_to_date(answers: list[Answer]) ->
 
 def test_every_problem_has_its_pictures(answers: list[Answer]) -> None:
     expected = {file for each in answers for file in gallery.pictures(each)}
-    assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected | {RUN_PICTURE}, RENEW
+    assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected | {RUN_PICTURE, PATH_PICTURE}, RENEW
 
 
 def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +93,14 @@ def test_picture_of_a_run_is_made_by_the_command_in_the_readme() -> None:
     drawn = (ROOT / "docs" / "images" / RUN_PICTURE).read_text(encoding="utf-8")
     assert "<!-- media-streaming: opdop, preset practical, 200,000 episodes, seed 0 -->" in drawn
     assert "opdop run media-streaming --episodes 2e5 --figure" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_picture_of_the_way_is_made_by_the_commands_in_the_docs() -> None:
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    assert f"media-streaming-plane.svg docs/images/{PATH_PICTURE}" in text
+    file = ROOT / "docs" / "images" / PATH_PICTURE
+    assert "<!-- The way to the optimum -->" in file.read_text(encoding="utf-8")
+    assert file.stat().st_size < 300_000
 
 
 def test_every_key_of_a_runs_json_is_explained() -> None:

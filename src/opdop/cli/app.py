@@ -65,6 +65,8 @@ def commands(
       opdop run factored --episodes 2e4   learns, and shows what it has learnt
       opdop sweep spec.toml --out DIR     many runs, on all cores
       opdop runs DIR                      what came of them
+      opdop report DIR --no-figures       a page of all of them, with verdicts
+      opdop compare factored --seeds 3 --episodes 2e3 --no-figures
 
     \b
     Exit status: 0 done; 1 no policy keeps every promise, or runs of a sweep have

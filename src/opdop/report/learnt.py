@@ -18,7 +18,7 @@ from opdop.report.answer import Promise, both, plain_value, promises, short_numb
 RUN_FORMAT = "opdop.run/1"
 
 # Rounding in sums of many episodes: a promise broken by less, in model units and for each stage, is kept.
-_KEPT = 1e-9
+KEPT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ class Learnt:
     @property
     def verdict(self) -> str:
         """One sentence on the average policy."""
-        kept = [shortfall.total <= _KEPT * self.shape[0] * self.episodes for shortfall in self.shortfalls]
+        kept = [shortfall.total <= KEPT * self.shape[0] * self.episodes for shortfall in self.shortfalls]
         broken = [
-            f"{_the_promise(promise, len(kept))} by {_about(measure.shown(measure.per_episode))} {measure.unit}"
+            f"{_the_promise(promise, len(kept))} by {about(measure.shown(measure.per_episode))} {measure.unit}"
             for promise, measure, fine in zip(self.promises, self.violations, kept, strict=True)
             if not fine
         ]
@@ -195,7 +195,7 @@ class Learnt:
         lost, best = regret.shown(regret.per_episode), abs(self.reward.shown(self.optimum.value))
         if best <= abs(lost) * 1e-3:  # a share of nothing says nothing
             worse = "worse" if lost > 0.0 else "better"
-            return f"is {_about(abs(lost))} {regret.unit}".rstrip() + f" per episode {worse} than the optimum"
+            return f"is {about(abs(lost))} {regret.unit}".rstrip() + f" per episode {worse} than the optimum"
         share = percent(abs(lost) / best)
         if lost < 0.0:
             return f"is {share} better than the optimum"
@@ -307,19 +307,21 @@ def constants_text(constants: Mapping[str, Any]) -> str:
     >>> constants_text({"preset": "paper", "radius": {"rule": "PaperRadius", "C1": 1.0}, "planned_episodes": 100000})
     'radius=PaperRadius(C1=1), planned_episodes=100000'
     """
-    return ", ".join(f"{name}={_value_text(value)}" for name, value in constants.items() if name != "preset")
+    return ", ".join(f"{name}={value_text(value)}" for name, value in constants.items() if name != "preset")
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a constant as text."""
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{name}={_value_text(part)}" for name, part in value.items() if name != "rule")
+        inside = ", ".join(f"{name}={value_text(part)}" for name, part in value.items() if name != "rule")
         return f"{value.get('rule', '')}({inside})"
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def _about(value: float) -> str:
+def about(value: float) -> str:
+    """Return a number with two digits that count, or whole if it is large."""
     return f"{value:.2g}" if value < 100.0 else short_number(value)
 
 

@@ -152,7 +152,7 @@ def run_page(learnt: Learnt) -> RenderableType:
     facts.add_row("constants", constants_text(run.constants))
     pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
-    words = _sizes(S, A, H, len(learnt.promises))
+    words = sizes_text(S, A, H, len(learnt.promises))
     if "discretisation" in config:
         words = words.replace(" state", " carried state", 1)
     facts.add_row("size", words)
@@ -190,7 +190,7 @@ def preset_knobs() -> dict[str, dict[str, float]]:
 
 def sizes(cmdp: TabularCMDP) -> str:
     """Return the sizes of a model in words."""
-    words = _sizes(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
+    words = sizes_text(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
     if cmdp.continuous is None:
         return words
     nodes, cells = cmdp.continuous.features.nodes, cmdp.continuous.cells
@@ -199,7 +199,8 @@ def sizes(cmdp: TabularCMDP) -> str:
     return f"continuous states, {rest}; {len(nodes)} {nodes.name} nodes, measured on {cells} cells{axes}"
 
 
-def _sizes(*counts: int) -> str:
+def sizes_text(*counts: int) -> str:
+    """Return S, A, H and I in words."""
     named = zip(counts, ("state", "action", "stage", "promise"), strict=True)
     return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in named)
 

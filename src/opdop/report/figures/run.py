@@ -1,0 +1,214 @@
+"""The picture of one run: regret, violation, multipliers, and what it believed beside what was true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.style import context as style_context
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.transforms import ScaledTranslation
+
+from opdop.experiment import Run
+from opdop.model.checks import Floats
+from opdop.report.figures.style import (
+    BLUE,
+    DASHED,
+    DUALS,
+    GREY,
+    INK,
+    LOOK,
+    ORANGE,
+    OUTDENT,
+    PALE,
+    PEACH,
+    SKY,
+    VERMILION,
+    WIDTH,
+    axis_label,
+    log_episodes,
+    per,
+    root,
+    unroot,
+)
+from opdop.report.learnt import Learnt
+
+
+@style_context(LOOK)
+def run_figure(run: Run) -> Figure:
+    """Draw how a run learnt: regret, violation, multipliers, and what it believed beside what was true.
+
+    Regret and violation are averages per episode, so learning is a fall towards 0; negative regret shows below 0.
+    """
+    learnt = Learnt(run)
+    count = 1 + len(learnt.promises)
+    # In inches: panels of one width, whatever their numbers and legends are.
+    left, between, right, name = 0.5, 0.62, 0.14, 0.2
+    wide, upper, lower = WIDTH - (left + between + right) / 2, 1.45, max(1.6, 0.6 * count + name * (count - 1))
+    heads = _heading(3), _heading(max(2, -(-count // 2)))  # points, by the rows of the legends
+    foot, title = 0.36, 0.36
+    height = title + heads[0] / 72 + upper + 2 * foot + 0.12 + heads[1] / 72 + lower
+    figure = Figure(figsize=(2 * WIDTH, height))
+
+    def place(column: int, y: float, tall: float) -> Axes:
+        x = left + column * (wide + between)
+        return figure.add_axes((x / (2 * WIDTH), y / height, wide / (2 * WIDTH), tall / height))
+
+    strip = (lower - name * (count - 1)) / count
+    top = height - title - heads[0] / 72 - upper
+    _draw_cost(place(0, top, upper), learnt, _regret(learnt), above=heads[0])
+    _draw_cost(place(1, top, upper), learnt, _violation(learnt), above=heads[0])
+    _draw_multipliers(place(0, foot, lower), learnt, above=heads[1])
+    strips = [place(1, foot + (count - 1 - i) * (strip + name), strip) for i in range(count)]
+    _draw_beliefs(strips, learnt, above=heads[1])
+    episodes = f"{learnt.episodes:,} episode{'' if learnt.episodes == 1 else 's'}"
+    words = f"{learnt.method}, {episodes}, seed {run.config['seed']}"
+    place_of_title = (left - OUTDENT) / (2 * WIDTH), 1.0 - 0.06 / height
+    figure.text(*place_of_title, f"{run.display.name}: {words}", fontsize=8.5, fontweight="bold", va="top")
+    figure.draw_without_rendering()
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """One line of a panel."""
+
+    values: Floats  # [K']
+    words: str
+    colour: str
+    width: float = 1.4
+
+
+@dataclass(frozen=True, eq=False)
+class _Cost:
+    """What a panel of regret or violation shows; the first curve is the one that theory speaks of."""
+
+    title: str
+    curves: list[_Curve]
+    below: str  # what it means to be below 0
+
+
+def _regret(learnt: Learnt) -> _Cost:
+    """Return the regret of each episode's policy, and its average so far."""
+    scale, k = abs(learnt.reward.scale), learnt.column("episode")
+    curves = [
+        _Curve(scale * learnt.column("regret") / k, "average so far", BLUE),
+        _Curve(scale * (learnt.optimum.value - learnt.column("reward")), "each episode's policy", SKY, 0.7),
+    ]
+    return _Cost(per("Regret", learnt.reward.unit, "episode"), curves, "better than the optimum")
+
+
+def _violation(learnt: Learnt) -> _Cost:
+    """Return the violation of each episode's policy, and its averages; of the worst promise if there are several."""
+    joint, k = learnt.hard_violation, learnt.column("episode")
+    scale, unit = (1.0, "model units") if joint.scale is None else (joint.scale, joint.unit)
+    utilities = np.stack([learnt.column(f"utility_{i}") for i in range(len(learnt.promises))])
+    each = (learnt.run.thresholds[:, None] - utilities).max(axis=0)
+    curves = [
+        _Curve(scale * learnt.column("violation") / k, "average, slack pays back", VERMILION),
+        _Curve(scale * learnt.column("hard_violation") / k, "average, never paid back", ORANGE),
+        _Curve(scale * each, "each episode's policy", PEACH, 0.7),
+    ]
+    many = len(learnt.promises) > 1
+    title = per("Worst violation" if many else "Violation", unit, "episode")
+    return _Cost(title, curves, f"{'every' if many else 'the'} promise kept")
+
+
+def _heading(rows: int) -> float:
+    """Return how many points above a panel its title is, if its legend has so many rows."""
+    return 5.0 + 9.2 * rows
+
+
+def _draw_cost(axes: Axes, learnt: Learnt, cost: _Cost, *, above: float) -> None:
+    """Draw averages per episode that are to fall to 0, with the theory's rate as a guide."""
+    k, main = learnt.column("episode"), cost.curves[0].values
+    axes.axhline(0.0, color=GREY, linewidth=0.6, zorder=1)
+    for order, curve in enumerate(cost.curves):
+        _plot(axes, k, curve, zorder=5 - order)
+    low, high = axes.get_ylim()
+    guide = main[-1] * np.sqrt(k[-1] / k)
+    seen = guide <= high
+    if main[-1] > 0.0 and k[-1] > 3.0 * k[seen][0]:
+        look: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (1, 1.5)), "zorder": 6}
+        axes.plot(k[seen], guide[seen], label="falls as 1/√episode", **look)
+    if min(float(curve.values.min()) for curve in cost.curves) < 0.0:
+        axes.axhspan(low, 0.0, facecolor=PALE, linewidth=0.0, label=cost.below, zorder=0)
+    axes.set_ylim(low, high)
+    _finish(axes, learnt)
+    _caption(axes, cost.title, above=above)
+
+
+def _draw_multipliers(axes: Axes, learnt: Learnt, *, above: float) -> None:
+    """Draw the multipliers in own units; on a square-root scale if they once were far above their optimum."""
+    many, most, best = len(learnt.promises) > 1, 0.0, 0.0
+    for i, promise in enumerate(learnt.promises):
+        words, colour = promise.quantity.name if many else "multiplier", DUALS[i % len(DUALS)]
+        values = learnt.column(f"dual_{i}") * promise.price_scale
+        _plot(axes, learnt.column("episode"), _Curve(values, words, colour, 0.9))
+        axes.axhline(promise.own_multiplier, color=colour if many else INK, **DASHED)
+        most, best = max(most, float(values.max())), max(best, promise.own_multiplier)
+    axes.plot([], [], color=INK, label="Y*: at the optimum", **DASHED)
+    top = 1.06 * max(most, best) or 1.0
+    squeezed = most > 4.0 * best > 0.0
+    if squeezed:
+        axes.set_yscale("function", functions=(root, unroot))
+    axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
+    _finish(axes, learnt)
+    price = per("Multipliers" if many else "Multiplier", learnt.reward.unit, "unit")
+    _caption(axes, price + (" (√ scale)" if squeezed else ""), above=above)
+
+
+def _draw_beliefs(panels: list[Axes], learnt: Learnt, *, above: float) -> None:
+    """Draw what the learner believes of its policies beside what is true, one strip for each signal, in own units."""
+    k = learnt.column("episode")
+    for i, (axes, quantity) in enumerate(zip(panels, learnt.run.display.quantities, strict=True)):
+        name = "reward" if i == 0 else f"utility_{i - 1}"
+        wanted = learnt.optimum.value if i == 0 else float(learnt.run.thresholds[i - 1])
+        for column, words, colour in ((f"estimated_{name}", "believed", ORANGE), (name, "true", BLUE)):
+            _plot(axes, k, _Curve(quantity.offset + quantity.scale * learnt.column(column), words, colour, 1.0))
+        axes.axhline(quantity.shown(wanted), color=INK, label="optimum, or promise", **DASHED)
+        _finish(axes, learnt, ticks=3)
+        axes.margins(y=0.1)
+        words = axis_label(quantity)
+        long = len(words) > 50  # then it may reach out to the left, where there is room
+        beside: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 6.5}
+        axes.annotate(words, (float(long), 1.0), xytext=(0, 2.5), ha="right" if long else "left", **beside)
+        if axes is not panels[-1]:
+            axes.set_xlabel("")
+            axes.tick_params(labelbottom=False)
+    _caption(panels[0], "Each episode's policy, believed and true", above=above, columns=3)
+
+
+def _plot(axes: Axes, k: Floats, curve: _Curve, zorder: float = 3.0) -> None:
+    few: dict[str, Any] = {"marker": "o", "markersize": 2.5} if len(k) <= 20 else {}
+    look: dict[str, Any] = {"color": curve.colour, "linewidth": curve.width, "label": curve.words, **few}
+    axes.plot(k, curve.values, zorder=zorder, **look)
+
+
+def _finish(axes: Axes, learnt: Learnt, ticks: int = 5) -> None:
+    log_episodes(axes, learnt.episodes)
+    axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+
+
+def _caption(axes: Axes, title: str, *, above: float, columns: int = 2) -> None:
+    """Put a title above the panel, in points, and the legend below it, where no curve can be."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(0.0, 1.0),
+        bbox_transform=axes.transAxes + ScaledTranslation(-OUTDENT, (above - 3.0) / 72, figure.dpi_scale_trans),
+        ncols=columns,
+        borderpad=0.0,
+        borderaxespad=0.0,
+        labelspacing=0.2,
+        handlelength=1.5,
+        handletextpad=0.5,
+        columnspacing=1.0,
+    )
+    look: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(title, (0.0, 1.0), xytext=(-72 * OUTDENT, above), fontsize=7.5, fontweight="bold", **look)
