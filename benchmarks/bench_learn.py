@@ -15,7 +15,7 @@ import opdop
 from benchmarks import numpy_counts
 from opdop.experiment import train
 from opdop.kernels import loops
-from opdop.kernels.counts import CountLists, CountTable
+from opdop.kernels.counts import CountTable
 from opdop.model import TabularCMDP
 
 
@@ -91,7 +91,7 @@ def filled_learner(cmdp: TabularCMDP, per_cell: int) -> opdop.OPDOP:
     H, S, A = cmdp.horizon, cmdp.num_states, cmdp.num_actions
     rng = np.random.default_rng(1)
     possible = np.stack([np.asarray(cmdp.dense().transition_matrix(h)) > 0.0 for h in range(H)])  # [H, S*A, S]
-    row, successor = np.nonzero(possible.reshape(H * S * A, S))
+    row, successor = np.nonzero(possible.reshape(H, S, A, S).swapaxes(1, 2).reshape(H * A * S, S))
     seen = rng.integers(1, 2 * per_cell, row.size)
     counts = learner.evaluator
     visits = counts.arrays.visits
@@ -105,12 +105,7 @@ def filled_learner(cmdp: TabularCMDP, per_cell: int) -> opdop.OPDOP:
         table[row // (S * A), successor, row % (S * A)] = seen
         counts.counts = CountTable(visits, table)
     else:
-        used = np.bincount(row, minlength=H * S * A).astype(np.int32)
-        entries = successor.astype(np.int32), seen.astype(np.int32)
-        room = np.zeros(4 * visits.touched.size, dtype=np.int32)
-        pool = [np.concatenate([entry, room]) for entry in entries]
-        taken = np.full(2, row.size, dtype=np.int64)
-        counts.counts = CountLists(visits, np.cumsum(used, dtype=np.int64) - used, used, used.copy(), *pool, taken)
+        counts.counts = counts._lists(visits, row, successor, seen)
     return learner
 
 
@@ -118,7 +113,7 @@ def episode_seconds(cmdp: TabularCMDP, learner: opdop.OPDOP, episodes: int, meas
     """Return seconds per episode in the compiled loop, the best of several pieces."""
     simulator = opdop.ModelSimulator(cmdp, seed=0)
     model = loops.Model(cmdp.transitions, cmdp.signals, cmdp.initial, False)
-    occupancy, waiting = np.zeros(learner.policy.shape), np.empty((8, *learner.policy.shape))
+    occupancy, waiting = np.zeros(learner.policy.shape), np.empty((8, *np.swapaxes(learner.policy, 1, 2).shape))
     best = np.inf
     for attempt in range(7):
         count = 8 if attempt == 0 else episodes

@@ -16,6 +16,7 @@ from numba import njit
 
 from opdop import Counts, Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy, Task
 from opdop.algorithms import counts as module
+from opdop.algorithms.task import by_action
 from opdop.kernels import counts as kernel
 from tests.plain import estimate, random_episodes
 from tests.strategies import SEEDS, Array
@@ -170,7 +171,7 @@ def test_compiled_evaluate_equals_its_source(case: dict[str, Any]):
             counts.observe(episode)
         found = counts.evaluate(case["policy"])
         q, v = found.q.copy(), found.v.copy()
-        kernel.evaluate.py_func(counts.counts, case["policy"].table, found.q, found.v)
+        kernel.evaluate.py_func(counts.counts, by_action(case["policy"].table), counts.q, counts.v)
         np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-13)
         np.testing.assert_allclose(found.v, v, rtol=0, atol=1e-13)
 
@@ -291,7 +292,7 @@ def test_transitions_are_those_that_occurred(case: dict[str, Any]):
     expected: dict[tuple[int, int], int] = {}
     for episode in case["episodes"]:
         for h in range(H):
-            key = (int((h * S + episode.states[h]) * A + episode.actions[h]), int(episode.states[h + 1]))
+            key = (int((h * A + episode.actions[h]) * S + episode.states[h]), int(episode.states[h + 1]))
             expected[key] = expected.get(key, 0) + 1
     for make in (in_table, in_lists):
         counts = make(task_of(*case["sizes"]))

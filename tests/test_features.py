@@ -59,13 +59,17 @@ def test_compiled_integral_equals_its_source_in_parts_and_as_a_whole(family: str
     form, v = sketch.features.form, np.random.default_rng(0).normal(size=7)
     d, pairs = sketch.psi.shape[-1], 7 * 3
     assert kernel.dimension(form) == d
-    common, whole, parts = np.empty(d), np.empty((d, pairs)), np.empty((d, pairs))
-    kernel.integrate_all.py_func(form, v, whole)
-    np.testing.assert_allclose(whole.T.reshape(7, 3, d), sketch.features.integrate(v), rtol=0, atol=1e-14)
-    kernel.moments(form, v, common)
-    for first, count in ((0, 4), (4, 1), (5, 16)):
-        kernel.integrate(form, v, common, first, count, parts[:, first : first + count])
-    np.testing.assert_array_equal(parts, whole)
+    for J in (1, 2, 3, 4):  # signals are integrated two at a time
+        values = np.stack([v + j for j in range(J)])[:, None]
+        common, whole, parts = np.empty((J, d)), np.empty((J, d, pairs)), np.empty((J, d, pairs))
+        kernel.integrate_all.py_func(form, values, whole)
+        for j in range(J):
+            expected = sketch.features.integrate(values[j, 0])
+            np.testing.assert_allclose(whole[j].reshape(d, 3, 7).T, expected, rtol=0, atol=1e-13)
+        kernel.moments(form, values, 0, common)
+        for first, count in ((0, 4), (4, 1), (5, 16)):
+            kernel.integrate(form, values, 0, common, first, count, parts[:, :, first : first + count])
+        np.testing.assert_array_equal(parts, whole)
 
 
 # Different forms of one kernel

@@ -377,7 +377,9 @@ def test_nothing_of_the_model_can_be_reached_from_a_learner(make: str):
         learner.learn(simulator.play(learner.propose()))
     hidden = [*cmdp.transitions, cmdp.signals]
     found = list(reachable(learner, set()))
-    assert any(thing is learner.policy for thing in found)  # the walk gets everywhere
+    assert any(
+        isinstance(thing, np.ndarray) and np.shares_memory(thing, learner.policy) for thing in found
+    )  # it gets there
     for thing in found:
         assert not isinstance(thing, TabularCMDP)
         if isinstance(thing, np.ndarray):

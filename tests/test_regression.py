@@ -90,8 +90,8 @@ def test_products_predictions_and_quadratic_forms(way: Any, seed: int, d: int, p
     assert way(lstd.quadratic_form)(matrix, x) == pytest.approx(x @ matrix @ x, rel=1e-11)
 
     sums = np.ones(pairs + more)
-    way(predict)(x, phi, pairs, sums)
-    np.testing.assert_allclose(sums[:pairs], 1.0 + (x @ phi)[:pairs], rtol=0, atol=1e-11)
+    way(predict)(x, phi, more, pairs, sums)
+    np.testing.assert_allclose(sums[:pairs], 1.0 + (x @ phi)[more:], rtol=0, atol=1e-11)
     np.testing.assert_array_equal(sums[pairs:], 1.0)
 
 
@@ -116,7 +116,7 @@ def update_often(rows, gram, inverse, ridge, varphi, width):
             quadratic_forms(inverse, varphi, width.shape[0], width)
         else:
             reach[:] = 0.0
-            predict(direction, varphi, width.shape[0], reach)
+            predict(direction, varphi, 0, width.shape[0], reach)
             for pair in range(width.shape[0]):
                 width[pair] -= reach[pair] * reach[pair] / growth
     return information, worst

@@ -81,7 +81,7 @@ def looks(
         policy = learner.propose()
         episode = simulator.play(policy)
         # The estimates of this episode have not seen it, so neither may the counts of the bonus.
-        number = counts.counts.visits.number.reshape(learner.policy.shape).copy()
+        number = counts.number.copy()
         learner.learn(episode)
         bonus = counts.radii[:, None, None] / np.sqrt(number + 1.0)
         iota = prediction_errors(cmdp, learner.estimates)

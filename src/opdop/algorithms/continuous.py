@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
-from opdop.algorithms.task import Task, fitting
+from opdop.algorithms.task import Task, by_action, fitting, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
 from opdop.kernels.lstd import Linear
@@ -137,10 +137,10 @@ class ContinuousOPDOP(OPDOP):
     def propose(self) -> ReplayedPolicy:  # type: ignore[override]
         """Return pi^k; asked again before learning, the same one."""
         if not isinstance(self._proposed, ReplayedPolicy):
-            last, table = self._estimates, self.policy.copy()
-            improve(table, last.q, self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            last, table = self._estimates, self._by_action.copy()
+            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
             self._next = table
-            self._proposed = ReplayedPolicy(table[:, : self.visitors].copy(), self)  # type: ignore[assignment]
+            self._proposed = ReplayedPolicy(swapped(table)[:, : self.visitors].copy(), self)  # type: ignore[assignment]
         return self._proposed  # type: ignore[return-value]
 
     def learn(self, episode: Episode) -> None:
@@ -149,13 +149,13 @@ class ContinuousOPDOP(OPDOP):
         if proposed is None:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self._checked(episode)
-        self.policy[:] = self._next
+        self._by_action[:] = self._next
         update_dual(  # line 9
             self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
         )
         fresh = self._is_due()
         if fresh:  # line 10, on the episodes before this one only
-            self._estimates = self.lstd.evaluate(TabularPolicy.trusted(self._next))
+            self._estimates = self.lstd.evaluate(TabularPolicy.trusted(swapped(self._next)))
         self._remember(fresh)
         self._observe(episode, proposed, fresh)
         self.utility_estimates[:] = self.estimated_totals()[1:]
@@ -186,13 +186,13 @@ class ContinuousOPDOP(OPDOP):
     def _observe(self, episode: Episode, proposed: ReplayedPolicy, fresh: bool) -> None:
         """Put the visited states into their places, with V at each of them, and then the episode into the data."""
         H = self.task.horizon
-        form, varphi, A = self.regressions.form, self.regressions.varphi, self.source.num_actions
+        form, varphi, S = self.regressions.form, self.regressions.varphi, self.task.num_states
         values = np.empty(1 + self.task.num_constraints)
         for h in range(H):
             place, x = self.visitors + h, episode.states[h]
             rows = proposed.rows(x)
             self.source.place(form, place, rows)
-            varphi[:, place * A : (place + 1) * A] = rows.varphi
+            varphi[:, place::S] = rows.varphi  # pair a*S + x
             if h > 0:
                 policy = proposed.replayed(h, x)[0 if fresh else 1]
                 kernel.value_at(self.past, self.entries - 1, h, rows, policy, values)

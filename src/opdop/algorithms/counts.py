@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius, rule_data
-from opdop.algorithms.task import Estimates, Task, fitting
+from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
 from opdop.kernels import counts as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 
@@ -43,33 +43,33 @@ class Counts:
         width = math.sqrt(1.0 / self.ridge)  # as the kernel computes it, to the last bit
         # Before a state is visited all its actions look equally good: as good as the bonus, or anything, can be.
         hope = np.minimum(2.0 * (self.radii * width), np.arange(H, 0, -1.0))
-        self.q = np.empty((J, H, S, A))
+        self.q = np.empty((J, H, A, S))
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = hope[:, None, None]
         self.v[:, :H] = hope[:, None]
         visits = kernel.Visits(
             touched=np.zeros((H, S), dtype=np.bool_),
-            number=np.zeros((H, S * A)),
-            sums=np.zeros((J, H, S * A)),
-            lost=np.zeros((J, H, S * A)),
-            inverse=np.full((H, S * A), 1.0 / self.ridge),
-            width=np.full((H, S * A), width),
+            number=np.zeros((H, A * S)),
+            sums=np.zeros((J, H, A * S)),
+            lost=np.zeros((J, H, A * S)),
+            inverse=np.full((H, A * S), 1.0 / self.ridge),
+            width=np.full((H, A * S), width),
             radii=self.radii,
             ridge=self.ridge,
         )
         self.table_from = max(H * S * A * S // TABLE_FROM_SHARE, 1)
         self.counts: kernel.CountTable | kernel.CountLists
         if S <= TABLE_UP_TO:
-            self.counts = kernel.CountTable(visits, np.zeros((H, S, S * A), dtype=np.int32))
+            self.counts = kernel.CountTable(visits, np.zeros((H, S, A * S), dtype=np.int32))
         else:
             self.counts = self._lists(visits, *(np.zeros(0, dtype=np.int64),) * 3)
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
         """Return the optimistic values of a policy from the episodes observed so far."""
-        sizes = self.q.shape[1:]
+        sizes = swapped(self.q).shape[1:]
         if policy.table.shape != sizes:
             raise InvalidModelError(f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(sizes)}.")
-        kernel.evaluate(self.counts, policy.table, self.q, self.v)
+        kernel.evaluate(self.counts, by_action(policy.table), self.q, self.v)
         return self.estimates
 
     @property
@@ -89,7 +89,7 @@ class Counts:
     @property
     def estimates(self) -> Estimates:
         """What the last evaluation found."""
-        return Estimates(self.q, self.v, self.counts.visits.touched)
+        return Estimates(swapped(self.q), self.v, self.counts.visits.touched)
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
         """Count one episode."""
@@ -116,6 +116,12 @@ class Counts:
             self.counts = self._lists(self.counts.visits, *self.transitions())
 
     @property
+    def number(self) -> NDArray[np.float64]:
+        """How often every pair was visited, [H, S, A]."""
+        H, S = self.counts.visits.touched.shape
+        return swapped(self.counts.visits.number.reshape(H, -1, S))
+
+    @property
     def transitions_seen(self) -> int:
         """How many different (h, x, a, y) have occurred."""
         if isinstance(self.counts, kernel.CountTable):
@@ -123,7 +129,7 @@ class Counts:
         return int(self.counts.taken[1])
 
     def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return every transition seen: its row (h*S + x)*A + a, its successor, and how often."""
+        """Return every transition seen: its row (h*A + a)*S + x, its successor, and how often."""
         if isinstance(self.counts, kernel.CountTable):
             stage, pair, successor = np.nonzero(self.counts.seen.transpose(0, 2, 1))
             row = stage * self.counts.visits.number.shape[1] + pair
@@ -176,11 +182,10 @@ class Counts:
         self, visits: kernel.Visits, row: NDArray[Any], successor: NDArray[Any], seen: NDArray[Any]
     ) -> kernel.CountLists:
         """Return lists of these transitions (sorted by row), with room for as many again and one episode more."""
-        rows = visits.number.size
-        used = np.bincount(row, minlength=rows).astype(np.int32)
+        used = np.bincount(row, minlength=visits.number.size).astype(np.int32)
         starts = np.cumsum(used, dtype=np.int64) - used
         pool = 2 * len(row) + 4 * visits.touched.size
-        successors, numbers = np.zeros(pool, dtype=np.int32), np.zeros(pool, dtype=np.int32)
+        successors, numbers = np.zeros(pool, dtype=np.int32), np.zeros(pool)
         successors[: len(row)], numbers[: len(row)] = successor, seen
         taken = np.array([len(row), len(row)], dtype=np.int64)
         return kernel.CountLists(visits, starts, used, used.copy(), successors, numbers, taken)
@@ -206,7 +211,7 @@ def _checked_transitions(
     if np.unique(row * states + successor).size < row.size:
         raise OpdopError("a saved transition is there twice.")
     number = state["number"]
-    if not np.array_equal(fitting(state, "touched", visits.touched), number.reshape(*visits.touched.shape, -1).any(2)):
+    if not np.array_equal(fitting(state, "touched", visits.touched), number.reshape(len(number), -1, states).any(1)):
         raise OpdopError("the saved visits are not where the policy was improved.")
     if (number.sum(axis=1) != number[0].sum()).any():
         raise OpdopError("the saved visits are not equally many at all stages.")

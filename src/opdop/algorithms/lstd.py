@@ -21,7 +21,7 @@ from opdop.algorithms.constants import (
     flat_linear_radii,
     rule_data,
 )
-from opdop.algorithms.task import Estimates, Task, fitting
+from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
 from opdop.kernels import counts as counts_kernel
 from opdop.kernels import evaluators
 from opdop.kernels import lstd as kernel
@@ -68,7 +68,7 @@ class LSTD:
             self.radius = radius.linear if isinstance(radius, (PaperRadius, WeissmanRadius)) else radius
             self.radii = self.radius.linear_radii(task, features, self.ridge)
         J, H, S, A = 1 + task.num_constraints, task.horizon, *sizes
-        self.q, self.v = np.zeros((J, H, S, A)), np.zeros((J, H + 1, S))
+        self.q, self.v = np.zeros((J, H, A, S)), np.zeros((J, H + 1, S))
         self.touched = np.ones((H, S), dtype=np.bool_)
         self.table_from = 0  # nothing grows here
         self._arrays = self._one_hot() if features.form is None else self._linear()
@@ -102,17 +102,16 @@ class LSTD:
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
         """Return the optimistic values of a policy from the episodes observed so far."""
-        if policy.table.shape != self.q.shape[1:]:
-            raise InvalidModelError(
-                f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(self.q.shape[1:])}."
-            )
-        evaluators.evaluate(self.arrays, policy.table, self.q, self.v)
+        sizes = swapped(self.q).shape[1:]
+        if policy.table.shape != sizes:
+            raise InvalidModelError(f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(sizes)}.")
+        evaluators.evaluate(self.arrays, by_action(policy.table), self.q, self.v)
         return self.estimates
 
     @property
     def estimates(self) -> Estimates:
         """What the last evaluation found."""
-        return Estimates(self.q, self.v, self.touched)
+        return Estimates(swapped(self.q), self.v, self.touched)
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
         """Put one episode into the regressions, with the value functions of the last evaluation."""
@@ -166,8 +165,8 @@ class LSTD:
         )
 
     def _one_hot(self) -> kernel.OneHot:
-        J, H, S, A = self.q.shape
-        pairs, ridge = S * A, self.ridge
+        J, H, A, S = self.q.shape
+        pairs, ridge = A * S, self.ridge
         _check_memory(2 * J * H * pairs * S * S, f"S = {S}, A = {A}, H = {H}: use Counts instead")
         visits = counts_kernel.Visits(
             touched=np.zeros((H, S), dtype=np.bool_),

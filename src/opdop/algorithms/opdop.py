@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.constants import Constants, choose
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, fitting
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, fitting, swapped
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -70,7 +70,7 @@ class OPDOP:
         own = evaluator.described() if isinstance(evaluator, CompiledEvaluator) else {}
         self.constants = {**constants, **own}
         self.episodes = 0
-        self.policy = np.full((H, S, A), 1.0 / A)
+        self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
         self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = nothing_yet(task)
@@ -113,9 +113,9 @@ class OPDOP:
     def propose(self) -> TabularPolicy:
         """Return pi^k; asked again before learning, the same one."""
         if self._proposed is None:
-            last, table = self._estimates, self.policy.copy()
-            improve(table, last.q, self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
-            self._proposed = TabularPolicy.trusted(table)
+            last, table = self._estimates, self._by_action.copy()
+            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            self._proposed = TabularPolicy.trusted(by_action(table))
         return self._proposed
 
     def learn(self, episode: Episode) -> None:
@@ -123,7 +123,7 @@ class OPDOP:
         if self._proposed is None:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self.task.checked(episode)
-        self.policy[:] = self._proposed.table
+        self._by_action[:] = swapped(self._proposed.table)
         update_dual(  # line 9
             self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
         )
@@ -138,6 +138,11 @@ class OPDOP:
         out = np.empty(1 + self.task.num_constraints)
         loops.average_start(self._estimates.v, self.task.initial, out)
         return out
+
+    @property
+    def policy(self) -> NDArray[np.float64]:
+        """The policy of the last episode, [H, S, A]."""
+        return swapped(self._by_action)
 
     @property
     def estimates(self) -> Estimates:
@@ -174,7 +179,7 @@ class OPDOP:
         dual = fitting(state, "dual", self.dual)
         if (dual < 0.0).any() or (dual > self.dual_bound).any():
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
-        self.policy[:], self.dual[:] = policy, dual
+        self._by_action[:], self.dual[:] = swapped(policy), dual
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
         self.episodes = int(fitting(state, "episodes", np.array(0)))
         prefix = "evaluator."
@@ -193,7 +198,7 @@ class OPDOP:
         if not self.episodes:
             uniforms = uniforms[:1]  # Q^0 = 0, whatever the evaluator has seen before
         arrays = loops.PrimalDual(
-            policy=self.policy,
+            policy=self._by_action,
             q=evaluator.q,
             v=evaluator.v,
             dual=self.dual,

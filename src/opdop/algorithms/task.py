@@ -126,6 +126,16 @@ class Estimates:
     touched: NDArray[np.bool_]  # [H, S]
 
 
+def swapped(table: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of [..., S, A] as [..., A, S], or back: kernels lay out by action, everybody else by state."""
+    return np.swapaxes(table, -1, -2)
+
+
+def by_action(table: NDArray[Any]) -> NDArray[Any]:
+    """Return [..., S, A] as the kernels take it, [..., A, S] in one piece; not copied if it is laid out so already."""
+    return np.ascontiguousarray(swapped(table))
+
+
 def _indices(name: str, values: Any, length: int, size: int) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.shape != (length,):
@@ -189,7 +199,7 @@ class Evaluator(Protocol):
 class CompiledEvaluator(Evaluator, Protocol):
     """An evaluator whose state is arrays, so that the compiled loop can use it."""
 
-    q: Floats  # [1+I, H, S, A]
+    q: Floats  # [1+I, H, A, S], by action as the kernels have it
     v: Floats  # [1+I, H+1, S]
     table_from: int
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
-from opdop.algorithms.task import fitting
+from opdop.algorithms.task import by_action, fitting, swapped
 from opdop.envs import make
 from opdop.experiment.files import Arrays, damaged, plain, read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
@@ -325,7 +325,7 @@ class _Trainer:
         assert isinstance(self.simulator, ModelSimulator)
         model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, self.simulator.noisy)
         size = self.occupancy.nbytes
-        waiting = np.empty((max(1, min(_MEASURED_TOGETHER, _WAITING_BYTES // size)), *self.occupancy.shape))
+        waiting = np.empty((max(1, min(_MEASURED_TOGETHER, _WAITING_BYTES // size)), *swapped(self.occupancy).shape))
         uniforms = self.simulator.generator.random((count, self.simulator.uniforms_per_episode))
         while len(uniforms):
             J = 1 + self.task.num_constraints
@@ -363,7 +363,7 @@ class _Trainer:
             totals[0] = episode.signals.sum(axis=1)
         elif self.recorder.episodes % self.measure_every == 0:
             model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, False)
-            loops.measure(model, policy.table[None], float(self.measure_every), self.occupancy, totals)
+            loops.measure(model, by_action(policy.table)[None], float(self.measure_every), self.occupancy, totals)
         return totals
 
     def _sample(self, table: Floats) -> None:

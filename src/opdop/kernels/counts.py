@@ -2,6 +2,7 @@
 
 A `CountTable` has a cell for every transition and is read in one vectorised stream. `CountLists` keep only the
 transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus, 0, H-h), and V = <Q, policy>, for J signals.
+Pairs are laid out by action, a*S + x, as in all that learns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _EXACT = {"contract"}
 
 
 class Visits(NamedTuple):
-    """What is kept of every state and action, whatever becomes of the transitions; flat over the pair, x*A + a."""
+    """What is kept of every state and action, whatever becomes of the transitions; flat over the pair, a*S + x."""
 
     touched: np.ndarray  # [H, S] bool: the state was visited at this stage
     number: np.ndarray  # [H, S*A]: n(x, a)
@@ -34,18 +35,18 @@ class CountTable(NamedTuple):
     """Every transition has a cell, ordered so that a stage is read from start to end."""
 
     visits: Visits
-    seen: np.ndarray  # [H, S, S*A] int32: n(x, a, y) at [h, y, x*A + a]
+    seen: np.ndarray  # [H, S, S*A] int32: n(x, a, y) at [h, y, a*S + x]
 
 
 class CountLists(NamedTuple):
-    """Every pair (h, x, a) has a short list of successors in a shared pool; flat over (h*S + x)*A + a."""
+    """Every pair (h, x, a) has a short list of successors in a shared pool; flat over (h*A + a)*S + x."""
 
     visits: Visits
     starts: np.ndarray  # [H*S*A] int64: where the list begins
     used: np.ndarray  # [H*S*A] int32: its length
     room: np.ndarray  # [H*S*A] int32: the length it can reach where it is
     successors: np.ndarray  # [pool] int32
-    seen: np.ndarray  # [pool] int32
+    seen: np.ndarray  # [pool]: as numbers with a point, which saves turning them into such
     taken: np.ndarray  # [2] int64: pool entries given away; distinct transitions seen
 
 
@@ -58,32 +59,44 @@ def _by_form(counts, table, lists):
 
 @njit(cache=True, fastmath=_EXACT)
 def evaluate(counts, policy, q, v):
-    """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S], from the counts as they are.
+    """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S], from the counts as they are.
 
     Blocks of states that were never visited keep the optimistic q and v that the caller has put there.
     """
     visits = counts.visits
     J = q.shape[0]
-    H, S, A = policy.shape
-    flat_q, flat_policy = q.reshape(J, H, S * A), policy.reshape(H, S * A)
+    H, A, S = policy.shape
+    flat_q = q.reshape(J, H, A * S)
     block = states_at_once(counts)
-    totals = np.empty((J, block * A))
-    v[:, H] = 0.0
+    totals = np.empty((J, A * S))
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         for x in range(0, S, block):
             after = min(x + block, S)
             if visits.touched[h, x:after].any():
-                first, last = x * A, after * A
+                # The pairs of a whole stage are one piece; those of a block of states, one for each action.
+                pieces, pairs = (1, A * S) if after - x == S else (A, after - x)
                 for j in range(J):
-                    _copy(visits.sums[j, h, first:last], totals[j])
+                    for piece in range(pieces):
+                        first = piece * S + x
+                        _copy(visits.sums[j, h, first : first + pairs], totals[j, first : first + pairs])
                 if h < H - 1:
-                    add_expected(counts, h, first, last - first, v, totals)
-                inverse, width = visits.inverse[h, first:last], visits.width[h, first:last]
-                likely = flat_policy[h, first:last]
+                    for piece in range(pieces):
+                        add_expected(counts, h, piece * S + x, pairs, v, totals)
                 for j in range(J):
-                    values = flat_q[j, h, first:last]
-                    _be_optimistic(totals[j], inverse, width, visits.radii[h], float(H - h), values)
-                    average(values, likely, v[j, h, x:after])
+                    for piece in range(pieces):
+                        first, last = piece * S + x, piece * S + x + pairs
+                        _be_optimistic(
+                            totals[j, first:last],
+                            visits.inverse[h, first:last],
+                            visits.width[h, first:last],
+                            visits.radii[h],
+                            float(H - h),
+                            flat_q[j, h, first:last],
+                        )
+                    average(q[j, h], policy[h], x, after, v[j, h])
 
 
 @njit(cache=True)
@@ -101,14 +114,15 @@ def _be_optimistic(totals, inverse, width, radius, top, q):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def average(q, policy, v):
-    """Write V = <Q, policy> of some states; q and policy flat, v [n]."""
-    A = q.shape[0] // v.shape[0]
-    for x in range(v.shape[0]):
-        mean = 0.0
-        for a in range(A):
-            mean += q[x * A + a] * policy[x * A + a]  # line 8
-        v[x] = mean
+def average(q, policy, first, last, v):
+    """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
+    mean = v[first:last]
+    for x in range(last - first):
+        mean[x] = 0.0
+    for a in range(q.shape[0]):
+        good, likely = q[a, first:last], policy[a, first:last]
+        for x in range(last - first):
+            mean[x] += good[x] * likely[x]  # line 8
 
 
 def states_at_once(counts):
@@ -121,7 +135,7 @@ def _table_states_at_once(counts):
 
 
 def _lists_states_at_once(counts):
-    return min(64, counts.visits.touched.shape[1])
+    return min(128, counts.visits.touched.shape[1])
 
 
 @overload(states_at_once)
@@ -130,13 +144,14 @@ def _overload_states_at_once(counts):
 
 
 def add_expected(counts, h, first, pairs, v, totals):
-    """Add sum_y n(x, a, y) V(y) to totals [J, pairs] for the pairs from `first` on at stage h; V = v[:, h+1]."""
+    """Add sum_y n(x, a, y) V(y) to totals [J, A*S] for the pairs from `first` on at stage h; V = v[:, h+1]."""
     add = _table_add_expected if isinstance(counts, CountTable) else _lists_add_expected
     add(counts, h, first, pairs, v, totals)
 
 
 def _table_add_expected(counts, h, first, pairs, v, totals):
     # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
+    # A table is always evaluated as a whole, so that first = 0.
     seen = counts.seen[h]
     S, J = seen.shape[0], totals.shape[0]
     whole = S - S % 4
@@ -149,13 +164,13 @@ def _table_add_expected(counts, h, first, pairs, v, totals):
             b0, b1, b2, b3 = b[y], b[y + 1], b[y + 2], b[y + 3]
             for pair in range(pairs):
                 m0, m1, m2, m3 = float(n0[pair]), float(n1[pair]), float(n2[pair]), float(n3[pair])
-                one[pair] += m0 * a0 + m1 * a1 + m2 * a2 + m3 * a3
-                two[pair] += m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3
+                one[pair] = (((one[pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
+                two[pair] = (((two[pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
         if J % 2 == 1:
             one, a = totals[J - 1], v[J - 1, h + 1]
             a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
             for pair in range(pairs):
-                one[pair] += n0[pair] * a0 + n1[pair] * a1 + n2[pair] * a2 + n3[pair] * a3
+                one[pair] = (((one[pair] + n0[pair] * a0) + n1[pair] * a1) + n2[pair] * a2) + n3[pair] * a3
     for y in range(whole, S):
         for j in range(J):
             for pair in range(pairs):
@@ -167,21 +182,23 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
     starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
     successors, seen = counts.successors, counts.seen
     J = totals.shape[0]
-    for j in range(0, J - 1, 2):  # two signals at a time: each successor is looked up once for both
-        a, b, one, two = v[j, h + 1], v[j + 1, h + 1], totals[j], totals[j + 1]
+    # Two signals at a time: each successor is looked up once for both. Indices without a sign need no look at it.
+    for j in range(0, J - 1, 2):
+        a, b = v[j, h + 1], v[j + 1, h + 1]
+        one, two = totals[j, first : first + pairs], totals[j + 1, first : first + pairs]
         for pair in range(pairs):
             first_total, second_total = one[pair], two[pair]
-            for entry in range(starts[pair], starts[pair] + used[pair]):
-                y, n = np.uint32(successors[entry]), float(seen[entry])
+            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
+                y, n = np.uint32(successors[entry]), seen[entry]
                 first_total += n * a[y]
                 second_total += n * b[y]
             one[pair] = first_total
             two[pair] = second_total
     if J % 2 == 1:
-        a, one = v[J - 1, h + 1], totals[J - 1]
+        a, one = v[J - 1, h + 1], totals[J - 1, first : first + pairs]
         for pair in range(pairs):
             total = one[pair]
-            for entry in range(starts[pair], starts[pair] + used[pair]):
+            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
                 total += seen[entry] * a[np.uint32(successors[entry])]
             one[pair] = total
 
@@ -213,21 +230,18 @@ def observe(counts, states, actions, observed):
 
 def _table_observe(counts, states, actions, observed):
     visits, seen = counts
-    H = actions.shape[0]
-    A = visits.number.shape[1] // visits.touched.shape[1]
-    for h in range(H):
-        pair = states[h] * A + actions[h]
+    S = visits.touched.shape[1]
+    for h in range(actions.shape[0]):
+        pair = actions[h] * S + states[h]
         seen[h, states[h + 1], pair] += 1
         count_visit(visits, h, states[h], pair, observed[:, h])
 
 
 def _lists_observe(counts, states, actions, observed):
     visits = counts.visits
-    H = actions.shape[0]
-    pairs = visits.number.shape[1]
-    A = pairs // visits.touched.shape[1]
-    for h in range(H):
-        pair = states[h] * A + actions[h]
+    S, pairs = visits.touched.shape[1], visits.number.shape[1]
+    for h in range(actions.shape[0]):
+        pair = actions[h] * S + states[h]
         _count_transition(counts, h * pairs + pair, states[h + 1])
         count_visit(visits, h, states[h], pair, observed[:, h])
 
@@ -238,7 +252,7 @@ def _count_transition(counts, row, y):
     first, used = counts.starts[row], counts.used[row]
     for entry in range(first, first + used):
         if counts.successors[entry] == y:
-            counts.seen[entry] += 1
+            counts.seen[entry] += 1.0
             return
     if used == counts.room[row]:
         room = min(max(2, 2 * used), counts.visits.touched.shape[1])
@@ -251,7 +265,7 @@ def _count_transition(counts, row, y):
         counts.taken[0] += room
         first = moved
     counts.successors[first + used] = y
-    counts.seen[first + used] = 1
+    counts.seen[first + used] = 1.0
     counts.used[row] = used + 1
     counts.taken[1] += 1
 
@@ -292,4 +306,4 @@ def fill_table(counts, seen):
     H, _, pairs = seen.shape
     for row in range(H * pairs):
         for entry in range(counts.starts[row], counts.starts[row] + counts.used[row]):
-            seen[row // pairs, counts.successors[entry], row % pairs] = counts.seen[entry]
+            seen[row // pairs, counts.successors[entry], row % pairs] = np.int32(counts.seen[entry])

@@ -21,7 +21,7 @@ def _implementation(state, of_counts, of_linear, of_one_hot):
 
 
 def evaluate(state, policy, q, v):
-    """Evaluate policy [H, S, A] optimistically into q [J, H, S, A] and v [J, H+1, S]."""
+    """Evaluate policy [H, A, S] optimistically into q [J, H, A, S] and v [J, H+1, S]."""
     _implementation(state, counts.evaluate, lstd.evaluate_linear, lstd.evaluate_one_hot)(state, policy, q, v)
 
 

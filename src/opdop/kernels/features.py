@@ -1,6 +1,6 @@
 """Integrals of value functions against linear kernels: phi(x, a) = sum_y psi(x, a, y) V(y), one form for each family.
 
-Features are laid out by component, [d, pairs], pairs being x*A + a: loops run over the pairs, which vectorises them.
+Features are laid out by component, [d, pairs], pairs being a*S + x: loops run over the pairs, which vectorises them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _EXACT = {"contract"}
 class Table(NamedTuple):
     """psi for every successor; for small state spaces and plain arrays."""
 
-    psi: np.ndarray  # [S, d, S*A]
+    psi: np.ndarray  # [S, d, A*S]
 
 
 class Listed(NamedTuple):
     """psi for the successors where it is not zero: mixtures of sparse base kernels."""
 
-    starts: np.ndarray  # [d, S*A + 1] int64: one component after the other
+    starts: np.ndarray  # [d, A*S + 1] int64: one component after the other
     successors: np.ndarray  # [entries] int32
     psi: np.ndarray  # [entries]
 
@@ -32,7 +32,7 @@ class Listed(NamedTuple):
 class Embedded(NamedTuple):
     """psi(x, a, y) = left(x, a) outer right(y), component l * dr + r."""
 
-    left: np.ndarray  # [dl, S*A]
+    left: np.ndarray  # [dl, A*S]
     right: np.ndarray  # [dr, S]
 
 
@@ -72,98 +72,134 @@ def _overload_dimension(form):
     return _by_form(form, _table_dimension, _listed_dimension, _embedded_dimension)
 
 
-def states_at_once(form, S):
-    """Return how many states are integrated together: all of a table's, which is read from start to end, or a block."""
-    return _pick(form, _table_states_at_once, _other_states_at_once, _other_states_at_once)(form, S)
+def pairs_at_once(form, pairs):
+    """Return how many pairs are integrated together: all of a table's, which is read from start to end, or a block."""
+    return _pick(form, _table_pairs_at_once, _other_pairs_at_once, _other_pairs_at_once)(form, pairs)
 
 
-def _table_states_at_once(form, S):
-    return S
+def _table_pairs_at_once(form, pairs):
+    return pairs
 
 
-def _other_states_at_once(form, S):
-    return min(64, S)
+def _other_pairs_at_once(form, pairs):
+    return min(256, pairs)
 
 
-@overload(states_at_once)
-def _overload_states_at_once(form, S):
-    return _by_form(form, _table_states_at_once, _other_states_at_once, _other_states_at_once)
+@overload(pairs_at_once)
+def _overload_pairs_at_once(form, pairs):
+    return _by_form(form, _table_pairs_at_once, _other_pairs_at_once, _other_pairs_at_once)
 
 
-def moments(form, v, out):
-    """Write what every pair's integral has in common into out [dr]; only embeddings have anything."""
-    _pick(form, _no_moments, _no_moments, _embedded_moments)(form, v, out)
+def moments(form, v, h, out):
+    """Write what the integrals of all pairs have in common into out [J, dr], for V = v[:, h]; only embeddings have."""
+    _pick(form, _no_moments, _no_moments, _embedded_moments)(form, v, h, out)
 
 
-def _no_moments(form, v, out):
+def _no_moments(form, v, h, out):
     pass
 
 
-def _embedded_moments(form, v, out):
-    for r in range(form.right.shape[0]):
-        total = 0.0
-        for y in range(v.shape[0]):
-            total += form.right[r, y] * v[y]
-        out[r] = total
+def _embedded_moments(form, v, h, out):
+    for j in range(v.shape[0]):
+        for r in range(form.right.shape[0]):
+            total = 0.0
+            for y in range(v.shape[2]):
+                total += form.right[r, y] * v[j, h, y]
+            out[j, r] = total
 
 
 @overload(moments, jit_options={"fastmath": _EXACT})
-def _overload_moments(form, v, out):
+def _overload_moments(form, v, h, out):
     return _by_form(form, _no_moments, _no_moments, _embedded_moments)
 
 
-def integrate(form, v, common, first, pairs, phi):
-    """Write phi [d, pairs] of the pairs from `first` on, for v [S]; `common` is from `moments`."""
-    _pick(form, _table_integrate, _listed_integrate, _embedded_integrate)(form, v, common, first, pairs, phi)
+def integrate(form, v, h, common, first, pairs, phi):
+    """Write phi [J, d, pairs] of the pairs from `first` on, for V = v[:, h] of v [J, H+1, S]; `common`: `moments`.
+
+    Signals are integrated two at a time: psi is read once for both.
+    """
+    _pick(form, _table_integrate, _listed_integrate, _embedded_integrate)(form, v, h, common, first, pairs, phi)
 
 
-def _table_integrate(form, v, common, first, pairs, phi):
+def _table_integrate(form, v, h, common, first, pairs, phi):
     S, d, _ = form.psi.shape
+    J = v.shape[0]
+    whole = S - S % 4  # four successors at a time, so that phi is read and written a quarter as often
+    last = first + pairs
     for i in range(d):
-        row = phi[i]
-        for pair in range(pairs):
-            row[pair] = 0.0
-        whole = S - S % 4  # four successors at a time, so that phi is read and written a quarter as often
+        for j in range(J):
+            row = phi[j, i]
+            for pair in range(pairs):
+                row[pair] = 0.0
         for y in range(0, whole, 4):
-            v0, v1, v2, v3 = v[y], v[y + 1], v[y + 2], v[y + 3]
-            p0, p1 = form.psi[y, i, first : first + pairs], form.psi[y + 1, i, first : first + pairs]
-            p2, p3 = form.psi[y + 2, i, first : first + pairs], form.psi[y + 3, i, first : first + pairs]
-            for pair in range(pairs):
-                row[pair] += p0[pair] * v0 + p1[pair] * v1 + p2[pair] * v2 + p3[pair] * v3
+            p0, p1 = form.psi[y, i, first:last], form.psi[y + 1, i, first:last]
+            p2, p3 = form.psi[y + 2, i, first:last], form.psi[y + 3, i, first:last]
+            for j in range(0, J - 1, 2):
+                one, two, a, b = phi[j, i], phi[j + 1, i], v[j, h], v[j + 1, h]
+                a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
+                b0, b1, b2, b3 = b[y], b[y + 1], b[y + 2], b[y + 3]
+                for pair in range(pairs):
+                    m0, m1, m2, m3 = p0[pair], p1[pair], p2[pair], p3[pair]
+                    one[pair] = (((one[pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
+                    two[pair] = (((two[pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
+            if J % 2 == 1:
+                one, a = phi[J - 1, i], v[J - 1, h]
+                a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
+                for pair in range(pairs):
+                    one[pair] = (((one[pair] + p0[pair] * a0) + p1[pair] * a1) + p2[pair] * a2) + p3[pair] * a3
         for y in range(whole, S):
-            p0 = form.psi[y, i, first : first + pairs]
-            for pair in range(pairs):
-                row[pair] += p0[pair] * v[y]
+            p0 = form.psi[y, i, first:last]
+            for j in range(J):
+                row, value = phi[j, i], v[j, h, y]
+                for pair in range(pairs):
+                    row[pair] += p0[pair] * value
 
 
-def _listed_integrate(form, v, common, first, pairs, phi):
-    successors, psi = form.successors, form.psi
+def _listed_integrate(form, v, h, common, first, pairs, phi):
+    successors, psi, J = form.successors, form.psi, v.shape[0]
     for i in range(form.starts.shape[0]):
-        starts, row = form.starts[i, first : first + pairs + 1], phi[i]
-        for pair in range(pairs):
-            total = 0.0
-            for entry in range(starts[pair], starts[pair + 1]):
-                total += psi[entry] * v[np.uint32(successors[entry])]
-            row[pair] = total
-
-
-def _embedded_integrate(form, v, common, first, pairs, phi):
-    dr = form.right.shape[0]
-    for left in range(form.left.shape[0]):
-        row = form.left[left, first : first + pairs]
-        for r in range(dr):
+        starts = form.starts[i, first : first + pairs + 1]
+        for j in range(0, J - 1, 2):
+            one, two, a, b = phi[j, i], phi[j + 1, i], v[j, h], v[j + 1, h]
+            begin = np.uint64(starts[0])  # an index without a sign needs no look at it
             for pair in range(pairs):
-                phi[left * dr + r, pair] = row[pair] * common[r]
+                end = np.uint64(starts[pair + 1])
+                total, other = 0.0, 0.0
+                for entry in range(begin, end):
+                    y, weight = np.uint32(successors[entry]), psi[entry]
+                    total += weight * a[y]
+                    other += weight * b[y]
+                one[pair] = total
+                two[pair] = other
+                begin = end
+        if J % 2 == 1:
+            one, a = phi[J - 1, i], v[J - 1, h]
+            for pair in range(pairs):
+                total = 0.0
+                for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair + 1])):
+                    total += psi[entry] * a[np.uint32(successors[entry])]
+                one[pair] = total
+
+
+def _embedded_integrate(form, v, h, common, first, pairs, phi):
+    dr = form.right.shape[0]
+    for j in range(v.shape[0]):
+        for left in range(form.left.shape[0]):
+            row = form.left[left, first : first + pairs]
+            for r in range(dr):
+                out, factor = phi[j, left * dr + r], common[j, r]
+                for pair in range(pairs):
+                    out[pair] = row[pair] * factor
 
 
 @overload(integrate, jit_options={"fastmath": _EXACT})
-def _overload_integrate(form, v, common, first, pairs, phi):
+def _overload_integrate(form, v, h, common, first, pairs, phi):
     return _by_form(form, _table_integrate, _listed_integrate, _embedded_integrate)
 
 
 @njit(cache=True)
 def integrate_all(form, v, phi):
-    """Write phi [d, S*A] of every pair for v [S]."""
-    common = np.empty(dimension(form))
-    moments(form, v, common)
-    integrate(form, v, common, 0, phi.shape[1], phi)
+    """Write phi [J, d, A*S] of every pair for v [J, 1, S]."""
+    common = np.empty((v.shape[0], dimension(form)))
+    moments(form, v, 0, common)
+    integrate(form, v, 0, common, 0, phi.shape[2], phi)

@@ -24,8 +24,8 @@ class Model(NamedTuple):
 class PrimalDual(NamedTuple):
     """The learner's state between episodes, changed in place, and its constants."""
 
-    policy: np.ndarray  # [H, S, A]: pi^k
-    q: np.ndarray  # [J, H, S, A]: Q^k
+    policy: np.ndarray  # [H, A, S]: pi^k
+    q: np.ndarray  # [J, H, A, S]: Q^k
     v: np.ndarray  # [J, H+1, S]: V^k
     dual: np.ndarray  # [I]: Y^k
     utility_estimates: np.ndarray  # [I]: <rho, V_g^k> at the first stage
@@ -63,7 +63,7 @@ def dot(a, b):
 
 @njit(cache=True, fastmath={"contract"})
 def measure(model, policies, weight, occupancy, totals):
-    """Write the exact expected totals [B, J] of several policies [B, H, S, A] in one reading of the model.
+    """Write the exact expected totals [B, J] of several policies [B, H, A, S] in one reading of the model.
 
     Adds weight times each policy's occupancy to occupancy [H, S, A]. A policy's numbers do not depend on the others.
     """
@@ -79,9 +79,10 @@ def measure(model, policies, weight, occupancy, totals):
     for h in range(H):
         visited = occupancy[h].ravel()
         for b in range(B):
-            for x in range(S):
-                for a in range(A):
-                    masses[b, x * A + a] = here[b, x] * policies[b, h, x, a]
+            for a in range(A):
+                likely = policies[b, h, a]
+                for x in range(S):
+                    masses[b, x * A + a] = here[b, x] * likely[x]
             for pair in range(S * A):
                 visited[pair] += weight * masses[b, pair]
             for j in range(J):
@@ -104,7 +105,7 @@ def average_start(v, initial, out):
 
 @njit(cache=True)
 def copy_policy(policy, out):
-    """Copy a policy [H, S, A]."""
+    """Copy a policy [H, A, S]."""
     source, target = policy.ravel(), out.ravel()
     for n in range(source.shape[0]):
         target[n] = source[n]
@@ -115,7 +116,7 @@ def run_episodes(learner, evaluator, model, table_from, uniforms, first, measure
     """Run episodes first + 1, first + 2, ... on uniforms [n, ...]; return how many were run.
 
     It stops early when the evaluator needs the caller's attention (`is_full`). Episodes whose number less one is a
-    multiple of measure_every are measured, 0 measures none; their policies wait in waiting [B, H, S, A] until B of
+    multiple of measure_every are measured, 0 measures none; their policies wait in waiting [B, H, A, S] until B of
     them are measured together, which reads the model once instead of B times and changes no bit of any result.
     """
     H, J = learner.policy.shape[0], learner.q.shape[0]
@@ -133,7 +134,7 @@ def run_episodes(learner, evaluator, model, table_from, uniforms, first, measure
         play(  # lines 3, 7, 8
             model.transitions,
             model.signals,
-            learner.policy,
+            learner.policy.transpose(0, 2, 1),
             model.initial,
             model.noisy,
             uniforms[done],

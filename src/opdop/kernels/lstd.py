@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from opdop.kernels.counts import Visits, average, count_visit
-from opdop.kernels.features import Form, dimension, integrate, moments, states_at_once
+from opdop.kernels.features import Form, dimension, integrate, moments, pairs_at_once
 from opdop.kernels.regression import REFRESH, add_row, invert, multiply, predict, quadratic_forms
 
 _EXACT = {"contract"}  # see features.py
@@ -34,7 +34,7 @@ class Linear(NamedTuple):
     """The regressions of a linear kernel: one for each signal and stage, and one Gram matrix for all signals' means."""
 
     form: Form
-    varphi: np.ndarray  # [d2, S*A]
+    varphi: np.ndarray  # [d2, A*S]
     radii: Radii
     ridge: float
     gram: np.ndarray  # [J, H, d1, d1]
@@ -47,20 +47,20 @@ class Linear(NamedTuple):
     signal_target: np.ndarray  # [J, H, d2]
     signal_information: np.ndarray  # [H]
     signal_updates: np.ndarray  # [H] int64
-    signal_width: np.ndarray  # [H, S*A]: varphi^T inverse varphi
+    signal_width: np.ndarray  # [H, A*S]: varphi^T inverse varphi
 
 
 class OneHot(NamedTuple):
-    """The same for one-hot features: the Gram matrix falls into S*A blocks of S x S, and the signals' into counts."""
+    """The same for one-hot features: the Gram matrix falls into A*S blocks of S x S, and the signals' into counts."""
 
     radii: Radii
     ridge: float
-    gram: np.ndarray  # [J, H, S*A, S, S]
-    inverse: np.ndarray  # [J, H, S*A, S, S]
-    target: np.ndarray  # [J, H, S*A, S]
-    weights: np.ndarray  # [J, H, S*A, S]: inverse @ target
-    information: np.ndarray  # [J, H, S*A]
-    updates: np.ndarray  # [J, H, S*A] int64
+    gram: np.ndarray  # [J, H, A*S, S, S]
+    inverse: np.ndarray  # [J, H, A*S, S, S]
+    target: np.ndarray  # [J, H, A*S, S]
+    weights: np.ndarray  # [J, H, A*S, S]: inverse @ target
+    information: np.ndarray  # [J, H, A*S]
+    updates: np.ndarray  # [J, H, A*S] int64
     visits: Visits
 
 
@@ -78,57 +78,65 @@ def signal_radius(radii, information):
 
 @njit(cache=True, fastmath=_EXACT)
 def evaluate_linear(state, policy, q, v):
-    """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S]."""
+    """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     J = q.shape[0]
-    H, S, A = policy.shape
+    H, A, S = policy.shape
     d1, d2 = dimension(state.form), state.varphi.shape[0]
-    block = states_at_once(state.form, S)
-    phi, common = np.empty((d1, block * A)), np.empty(d1)
-    values, forms = np.empty(block * A), np.empty(block * A)
-    w, u = np.empty(d1), np.empty(d2)
-    v[:, H] = 0.0
+    block = pairs_at_once(state.form, A * S)
+    flat_q = q.reshape(J, H, A * S)
+    phi, common = np.empty((J, d1, block)), np.empty((J, d1))
+    certain, forms = np.empty(block), np.empty(block)
+    w, u = np.empty((J, d1)), np.empty((J, d2))
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
-        certain = signal_radius(state.radii, state.signal_information[h])
         for j in range(J):
-            multiply(state.inverse[j, h], state.target[j, h], w)  # line 5
-            multiply(state.signal_inverse[h], state.signal_target[j, h], u)  # line 9
-            radius = kernel_radius(state.radii, h, state.information[j, h])
-            moments(state.form, v[j, h + 1], common)
-            for x in range(0, S, block):
-                after = min(x + block, S)
-                first, pairs = x * A, (after - x) * A
+            multiply(state.inverse[j, h], state.target[j, h], w[j])  # line 5
+            multiply(state.signal_inverse[h], state.signal_target[j, h], u[j])  # line 9
+        signal_bonus = signal_radius(state.radii, state.signal_information[h])
+        moments(state.form, v, h + 1, common)
+        for first in range(0, A * S, block):
+            pairs = min(block, A * S - first)
+            width = state.signal_width[h, first : first + pairs]
+            for pair in range(pairs):
+                certain[pair] = signal_bonus * math.sqrt(max(width[pair], 0.0))  # line 10
+            if h < H - 1:
+                integrate(state.form, v, h + 1, common, first, pairs, phi)  # line 6
+            for j in range(J):
+                values = flat_q[j, h, first : first + pairs]
                 for pair in range(pairs):
-                    values[pair] = certain * math.sqrt(max(state.signal_width[h, first + pair], 0.0))  # line 10
-                predict(u, state.varphi[:, first : first + pairs], pairs, values)
+                    values[pair] = certain[pair]
+                predict(u[j], state.varphi, first, pairs, values)
                 if h < H - 1:
-                    integrate(state.form, v[j, h + 1], common, first, pairs, phi)  # line 6
-                    predict(w, phi, pairs, values)
-                    quadratic_forms(state.inverse[j, h], phi, pairs, forms)
+                    predict(w[j], phi[j], 0, pairs, values)
+                    quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
+                    radius = kernel_radius(state.radii, h, state.information[j, h])
                     for pair in range(pairs):
                         values[pair] += radius * math.sqrt(max(forms[pair], 0.0))  # line 7
-                chosen = q[j, h].ravel()[first : first + pairs]
                 for pair in range(pairs):
-                    chosen[pair] = min(max(values[pair], 0.0), float(H - h))  # line 11
-                average(chosen, policy[h].ravel()[first : first + pairs], v[j, h, x:after])  # line 12
+                    values[pair] = min(max(values[pair], 0.0), float(H - h))  # line 11
+        for j in range(J):
+            average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
 
 
 @njit(cache=True, fastmath=_EXACT)
 def observe_linear(state, v, states, actions, observed):
     """Put one episode into the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
     J, H = observed.shape
-    A = state.varphi.shape[1] // v.shape[2]
+    S = v.shape[2]
     d1, d2 = dimension(state.form), state.varphi.shape[0]
-    phi, common = np.empty((d1, 1)), np.empty(d1)
+    phi, common = np.empty((J, d1, 1)), np.empty((J, d1))
     x, direction = np.empty(d1), np.empty(d1)
     f, along = np.empty(d2), np.empty(d2)
     for h in range(H):
-        pair = states[h] * A + actions[h]
+        pair = actions[h] * S + states[h]
         if h < H - 1:
+            moments(state.form, v, h + 1, common)
+            integrate(state.form, v, h + 1, common, pair, 1, phi)
             for j in range(J):
-                moments(state.form, v[j, h + 1], common)
-                integrate(state.form, v[j, h + 1], common, pair, 1, phi)
                 for i in range(d1):
-                    x[i] = phi[i, 0]
+                    x[i] = phi[j, i, 0]
                 growth = add_row(x, state.gram[j, h], state.inverse[j, h], direction)  # line 4
                 state.information[j, h] += math.log(growth)
                 for i in range(d1):
@@ -157,24 +165,27 @@ def observe_linear(state, v, states, actions, observed):
 def _narrow(varphi, along, growth, width):
     """Take from every width what one observation adds to the Gram matrix: (varphi . inverse x)^2 / growth."""
     reach = np.zeros(width.shape[0])
-    predict(along, varphi, width.shape[0], reach)
+    predict(along, varphi, 0, width.shape[0], reach)
+    scale = 1.0 / growth
     for pair in range(width.shape[0]):
-        width[pair] -= reach[pair] * reach[pair] / growth
+        width[pair] -= reach[pair] * reach[pair] * scale
 
 
 @njit(cache=True, fastmath=_EXACT)
 def evaluate_one_hot(state, policy, q, v):
-    """Evaluate policy [H, S, A] into q [J, H, S, A] and v [J, H+1, S]."""
+    """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     visits = state.visits
     J = q.shape[0]
-    H, S, A = policy.shape
-    v[:, H] = 0.0
+    H, A, S = policy.shape
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         for j in range(J):
             ahead = v[j, h + 1]
-            for x in range(S):
-                for a in range(A):
-                    pair = x * A + a
+            for a in range(A):
+                for x in range(S):
+                    pair = a * S + x
                     # The signals' Gram matrix is diagonal: counts and ridge.
                     certain = signal_radius(state.radii, math.log1p(visits.number[h, pair] / state.ridge))
                     value = visits.sums[j, h, pair] * visits.inverse[h, pair]  # lines 8 and 9
@@ -184,8 +195,8 @@ def evaluate_one_hot(state, policy, q, v):
                         form = quadratic_form(state.inverse[j, h, pair], ahead)
                         radius = kernel_radius(state.radii, h, state.information[j, h, pair])
                         value += radius * math.sqrt(max(form, 0.0))  # line 7
-                    q[j, h, x, a] = min(max(value, 0.0), float(H - h))  # line 11
-            average(q[j, h].ravel(), policy[h].ravel(), v[j, h])  # line 12
+                    q[j, h, a, x] = min(max(value, 0.0), float(H - h))  # line 11
+            average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -214,10 +225,9 @@ def observe_one_hot(state, v, states, actions, observed):
     """Put one episode into the blocks of the pairs that it visited."""
     J, H = observed.shape
     S = v.shape[2]
-    A = state.visits.number.shape[1] // S
     direction = np.empty(S)
     for h in range(H):
-        pair = states[h] * A + actions[h]
+        pair = actions[h] * S + states[h]
         count_visit(state.visits, h, states[h], pair, observed[:, h])
         if h < H - 1:
             for j in range(J):

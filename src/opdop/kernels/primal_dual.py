@@ -1,4 +1,7 @@
-"""The policy and dual steps of Algorithm 1 (OPDOP)."""
+"""The policy and dual steps of Algorithm 1 (OPDOP).
+
+What learns is laid out by action, [..., A, S]: loops run over the states, which is what vectorises them.
+"""
 
 from __future__ import annotations
 
@@ -10,83 +13,88 @@ from numba import njit
 # An action of smaller probability keeps this much, so that without mixing it can still come back.
 PROBABILITY_FLOOR = 1e-300
 
-_BLOCK = 64  # states improved together
+_BLOCK = 128  # states improved together
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts, so that k * ln 2 is exact enough
 _LN2_LOW = 1.90821492927058770002e-10
-_TAYLOR = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
+_TAYLOR = tuple(1.0 / math.factorial(n) for n in range(12, -1, -1))
+_ROUNDER = 1.5 * 2.0**52  # added to a small number it leaves the nearest whole one in the last bits
 
 
 @njit(cache=True, fastmath={"contract"})
-def exponentiate(x):
-    """Replace x [n], all at most 0, by exp(x), to the last bit or two; below -690 by exp(-690).
+def exponential(x):
+    """Return exp(x) of a number of at most 0, to the last bit or two; below -690 that of -690.
 
-    Written so that it is vectorised: exp(x) = 2^k exp(r) with |r| <= ln(2)/2, and a Taylor polynomial for exp(r).
+    Written so that loops over it are vectorised: exp(x) = 2^k exp(r) with |r| <= ln(2)/2, and a Taylor polynomial for
+    exp(r).
     """
-    for n in range(x.shape[0]):
-        value = max(x[n], -690.0)
-        k = math.floor(value * _LOG2_E + 0.5)
-        r = value - k * _LN2_HIGH - k * _LN2_LOW
-        total = _TAYLOR[0]
-        for coefficient in _TAYLOR[1:]:
-            total = total * r + coefficient
-        x[n] = total * np.int64((np.int64(k) + 1023) << 52).view(np.float64)
+    value = max(x, -690.0)
+    rounded = value * _LOG2_E + _ROUNDER
+    k = rounded - _ROUNDER
+    r = value - k * _LN2_HIGH - k * _LN2_LOW
+    total = _TAYLOR[0]
+    for coefficient in _TAYLOR[1:]:
+        total = total * r + coefficient
+    return total * np.int64((np.float64(rounded).view(np.int64) + 1023) << 52).view(np.float64)
 
 
 @njit(cache=True, fastmath={"contract"})
 def improve(policy, q, dual, step_size, mixing, touched):
     """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then step along Q_r + sum_i Y_i Q_{g_i}.
 
-    policy [H, S, A], q [1+I, H, S, A], dual [I]. Where touched [H, S] is False all actions look alike, and the policy
+    policy [H, A, S], q [1+I, H, A, S], dual [I]. Where touched [H, S] is False all actions look alike, and the policy
     stays uniform; blocks of states with no touched one are passed over.
     """
-    H, S, A = policy.shape
+    H, A, S = policy.shape
     scores = np.empty((A, _BLOCK))
     best, total = np.empty(_BLOCK), np.empty(_BLOCK)
     for h in range(H):
         for first in range(0, S, _BLOCK):
             last = min(first + _BLOCK, S)
             if touched[h, first:last].any():
-                score(q[:, h, first:last], dual, scores, best)
-                mirror_step(policy[h, first:last], scores, best, total, step_size, mixing)
+                score(q, dual, h, first, last, scores, best)
+                mirror_step(policy, h, first, last, scores, best, total, step_size, mixing)
 
 
 @njit(cache=True, fastmath={"contract"})
-def score(q, dual, scores, best):
-    """Write Q_r + sum_i Y_i Q_{g_i} of a block of states, by action, and the best over the actions.
-
-    q [1+I, n, A], scores [A, n], best [n]. Loops run over the states, which is what vectorises them.
-    """
-    J, n, A = q.shape
-    for a in range(A):
+def score(q, dual, h, first, last, scores, best):
+    """Write Q_r + sum_i Y_i Q_{g_i} of the states from first to last into scores [A, n], and the best into best [n]."""
+    n = last - first
+    for a in range(q.shape[2]):
+        scored, reward = scores[a, :n], q[0, h, a, first:last]
         for x in range(n):
-            scores[a, x] = q[0, x, a]
-        for i in range(J - 1):
+            scored[x] = reward[x]
+        for i in range(dual.shape[0]):
+            price, utility = dual[i], q[1 + i, h, a, first:last]
             for x in range(n):
-                scores[a, x] += dual[i] * q[1 + i, x, a]
-        for x in range(n):
-            best[x] = scores[a, x] if a == 0 else max(best[x], scores[a, x])
+                scored[x] += price * utility[x]
+        if a == 0:
+            for x in range(n):
+                best[x] = scored[x]
+        else:
+            for x in range(n):
+                best[x] = max(best[x], scored[x])
 
 
 @njit(cache=True, fastmath={"contract"})
-def mirror_step(policy, scores, best, total, step_size, mixing):
-    """Improve a block of states in place: policy [n, A]; scores [A, n] and best [n] are used up."""
-    n, A = policy.shape
+def mirror_step(policy, h, first, last, scores, best, total, step_size, mixing):
+    """Improve the states from first to last in place: policy [H, A, S]; scores [A, n] and best [n] are used up."""
+    A, n = policy.shape[1], last - first
     kept, added = 1.0 - mixing, mixing / A
-    total[:] = 0.0
+    for x in range(n):
+        total[x] = 0.0
     for a in range(A):
-        weights = scores[a, :n]
+        weights, likely = scores[a, :n], policy[h, a, first:last]
         for x in range(n):
-            weights[x] = step_size * (weights[x] - best[x])
-        exponentiate(weights)
-        for x in range(n):
-            weights[x] *= kept * policy[x, a] + added  # lines 5 and 6
+            grown = exponential(step_size * (weights[x] - best[x]))
+            weights[x] = grown * (kept * likely[x] + added)  # lines 5 and 6
             total[x] += weights[x]
     for x in range(n):
         total[x] = 1.0 / total[x]
     for a in range(A):
+        weights, likely = scores[a, :n], policy[h, a, first:last]
         for x in range(n):
-            policy[x, a] = max(scores[a, x] * total[x], PROBABILITY_FLOOR)
+            likely[x] = max(weights[x] * total[x], PROBABILITY_FLOOR)
 
 
 @njit(cache=True)

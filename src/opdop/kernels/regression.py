@@ -100,9 +100,9 @@ def quadratic_forms(matrix, phi, pairs, out):
 
 
 @njit(cache=True, fastmath={"contract"})
-def predict(weights, phi, pairs, out):
-    """Add phi^T weights of every pair to out, phi [d, pairs]."""
+def predict(weights, phi, first, pairs, out):
+    """Add phi^T weights of the pairs from `first` on to out [pairs], phi [d, ...]."""
     for i in range(phi.shape[0]):
-        row, weight = phi[i], weights[i]
+        row, weight = phi[i, first : first + pairs], weights[i]
         for pair in range(pairs):
             out[pair] += weight * row[pair]

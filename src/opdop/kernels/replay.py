@@ -15,7 +15,7 @@ from numba import njit
 
 from opdop.kernels.features import moments
 from opdop.kernels.lstd import kernel_radius, signal_radius
-from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponentiate
+from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponential
 from opdop.kernels.regression import multiply
 
 LANES = 64  # evaluations in one block
@@ -51,8 +51,9 @@ def record(past, entry, state, v, dr):
     J, H, d1 = state.target.shape
     d2 = state.varphi.shape[0]
     block, lane = entry // LANES, entry % LANES
-    w, u, common = np.empty(d1), np.empty(d2), np.empty(d1)
+    w, u, common = np.empty(d1), np.empty(d2), np.empty((J, d1))
     for h in range(H):
+        moments(state.form, v, h + 1, common)
         past.signal_radius[block, h, lane] = signal_radius(state.radii, state.signal_information[h])
         for i in range(d2):
             for k in range(d2):
@@ -64,8 +65,7 @@ def record(past, entry, state, v, dr):
             multiply(state.inverse[j, h], state.target[j, h], w)
             past.radius[block, j, h, lane] = kernel_radius(state.radii, h, state.information[j, h])
             if dr > 0:
-                moments(state.form, v[j, h + 1], common)
-                _fold(past, block, lane, j, h, w, state.inverse[j, h], common, dr)
+                _fold(past, block, lane, j, h, w, state.inverse[j, h], common[j], dr)
             else:
                 for i in range(d1):
                     past.weights[block, j, h, i, lane] = w[i]
@@ -203,8 +203,7 @@ def _weigh(q, dual, of, step_size, weights, best):
     for a in range(A):
         row = weights[a, :n]
         for s in range(n):
-            row[s] = step_size * (row[s] - best[s])
-        exponentiate(row)
+            row[s] = exponential(step_size * (row[s] - best[s]))
 
 
 @njit(cache=True, fastmath=_EXACT)

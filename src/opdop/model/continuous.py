@@ -62,7 +62,7 @@ class SeparableFeatures:
     def place(self, form: Form, index: int, rows: Rows) -> None:
         """Write the features of one state into a form."""
         assert isinstance(form, Embedded)
-        form.left[:, index * self.num_actions : (index + 1) * self.num_actions] = rows.left
+        form.left[:, index :: form.right.shape[1]] = rows.left  # pair a*S + x
 
     def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
         """Return the density [n, A, m] of the next state."""
@@ -126,7 +126,7 @@ class GeneralFeatures:
         return Listed(
             begins + np.arange(S * A + 1, dtype=np.int64) * N,
             np.tile(np.arange(N, dtype=np.int32), d * S * A),
-            np.ascontiguousarray(psi.reshape(S * A * N, d).T).ravel(),
+            np.ascontiguousarray(psi.transpose(3, 1, 0, 2)).ravel(),
         )
 
     def signal_features(self, states: Floats) -> Floats:
@@ -137,8 +137,7 @@ class GeneralFeatures:
         """Write the features of one state into a form."""
         assert isinstance(form, Listed)
         A, N, d = self.num_actions, len(self.nodes), self.kernel_dim
-        table = form.psi.reshape(d, -1, A, N)
-        table[:, index] = rows.psi.transpose(1, 2, 0)
+        form.psi.reshape(d, A, -1, N)[:, :, index] = rows.psi.transpose(1, 2, 0)  # pair a*S + x
 
     def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
         """Return the density [n, A, m] of the next state."""
@@ -206,7 +205,7 @@ def carry(source: ContinuousFeatures, others: Floats) -> Features:
         source.kernel_norm,
         source.signal_norm,
         source.form(points),
-        np.ascontiguousarray(table.reshape(S * A, d2).T),
+        _by_component(table),
         Carried(source, points),
     )
 
@@ -265,9 +264,9 @@ def general(
 
 
 def _by_component(table: Any) -> Floats:
-    """Return [n, A, d] as [d, n*A]."""
+    """Return [n, A, d] as the kernels take it, by action: [d, A*n]."""
     values = np.asarray(table, dtype=np.float64)
-    return np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
+    return np.ascontiguousarray(values.transpose(2, 1, 0).reshape(values.shape[-1], -1))
 
 
 def _sizes(name: str, function: Function, nodes: Nodes) -> tuple[int, int]:

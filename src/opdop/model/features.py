@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
@@ -40,7 +41,7 @@ class Features:
     kernel_norm: float
     signal_norm: float
     form: Form | None
-    varphi: Floats  # [d2, S*A]; empty for one-hot
+    varphi: Floats  # [d2, A*S], by action; empty for one-hot
     carried: Carried | None = None  # of continuous states: those on which value functions are kept
 
     def integrate(self, v: Any) -> Floats:
@@ -53,16 +54,16 @@ class Features:
             phi = np.zeros((S * A, S * A, S))
             phi[np.arange(S * A), np.arange(S * A)] = values
             return phi.reshape(S, A, -1)
-        out = np.empty((self.kernel_dim, S * A))
-        integrate_all(self.form, values, out)
-        return out.T.reshape(S, A, self.kernel_dim).copy()
+        out = np.empty((1, self.kernel_dim, A * S))
+        integrate_all(self.form, values[None, None], out)
+        return out.reshape(self.kernel_dim, A, S).transpose(2, 1, 0).copy()
 
     def signal_features(self) -> Floats:
         """Return varphi as [S, A, d2]."""
         S, A = self.num_states, self.num_actions
         if self.form is None:
             return np.eye(S * A).reshape(S, A, S * A)
-        return self.varphi.T.reshape(S, A, self.signal_dim).copy()
+        return self.varphi.reshape(self.signal_dim, A, S).transpose(2, 1, 0).copy()
 
     def kernel(self, weights: Floats) -> Any:
         """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense."""
@@ -70,16 +71,17 @@ class Features:
         if self.form is None:
             return weights.reshape(S * A, S)
         if isinstance(self.form, Listed):
-            return sum(weight * base for weight, base in zip(weights, self._bases(), strict=True))
+            mixed = sum(weight * base for weight, base in zip(weights, self._bases(), strict=True))
+            return mixed[_turned(A, S)]
         if isinstance(self.form, Embedded):
             square = weights.reshape(len(self.form.left), len(self.form.right))
-            return self.form.left.T @ square @ self.form.right
-        return np.einsum("yip,i->py", self.form.psi, weights)
+            return (self.form.left.T @ square @ self.form.right)[_turned(A, S)]
+        return np.einsum("yip,i->py", self.form.psi, weights)[_turned(A, S)]
 
     def signals(self, weights: Floats) -> Floats:
         """Return the signal of weights [d2] as [S, A]."""
-        flat = weights if self.form is None else weights @ self.varphi
-        return flat.reshape(self.num_states, self.num_actions)
+        S, A = self.num_states, self.num_actions
+        return weights.reshape(S, A) if self.form is None else self._by_state(weights @ self.varphi)
 
     def integral_norms(self) -> Floats:
         """Return for each pair [S, A] a bound on || sum_y psi(x, a, y) V(y) || over all V: S -> [0, 1].
@@ -93,16 +95,20 @@ class Features:
         if isinstance(self.form, Embedded):
             up, down = np.maximum(self.form.right, 0.0).sum(axis=1), np.maximum(-self.form.right, 0.0).sum(axis=1)
             most = np.abs(self.form.left)[:, None, :] * np.maximum(up, down)[:, None]
-            return np.asarray(np.sqrt((most**2).sum(axis=(0, 1))).reshape(S, A))
+            return self._by_state(np.sqrt((most**2).sum(axis=(0, 1))))
         if isinstance(self.form, Table):
             up, down = np.maximum(self.form.psi, 0.0).sum(axis=0), np.maximum(-self.form.psi, 0.0).sum(axis=0)
         else:
             up = np.array([base.maximum(0.0).sum(axis=1) for base in self._bases()])
             down = np.array([(-base).maximum(0.0).sum(axis=1) for base in self._bases()])
-        return np.asarray(np.sqrt((np.maximum(up, down) ** 2).sum(axis=0)).reshape(S, A))
+        return self._by_state(np.sqrt((np.maximum(up, down) ** 2).sum(axis=0)))
+
+    def _by_state(self, values: Floats) -> Floats:
+        """Return what is laid out by action [A*S] as [S, A]."""
+        return np.ascontiguousarray(values.reshape(self.num_actions, self.num_states).T)
 
     def _bases(self) -> list[Any]:
-        """Return the components of a listed psi, each as scipy.sparse [S*A, S]."""
+        """Return the components of a listed psi, each as scipy.sparse [A*S, S], by action."""
         assert isinstance(self.form, Listed)
         shape = self.num_states * self.num_actions, self.num_states
         entries = self.form.psi, self.form.successors
@@ -125,7 +131,7 @@ def one_hot(num_states: int, num_actions: int) -> Features:
     """Return the features of an unstructured finite model: one component for each transition, and for each pair."""
     S, A = as_size("num_states", num_states), as_size("num_actions", num_actions)
     # A pair's block of weights is a distribution, of norm at most 1; a signal's weight at most 1.
-    return Features("one-hot", S, A, S * S * A, S * A, 1.0, 1.0, None, np.empty((0, S * A)))
+    return Features("one-hot", S, A, S * S * A, S * A, 1.0, 1.0, None, np.empty((0, A * S)))
 
 
 def mixture(bases: Sequence[Any], varphi: Any) -> Features:
@@ -139,7 +145,7 @@ def mixture(bases: Sequence[Any], varphi: Any) -> Features:
         raise InvalidModelError(f"bases is {found}; expected a list of kernels.")
     if not len(bases):
         raise InvalidModelError("bases is empty; expected at least one kernel.")
-    matrices = [_base(f"bases[{i}]", base, S, A) for i, base in enumerate(bases)]
+    matrices = [_base(f"bases[{i}]", base, S, A)[_turned(S, A)] for i, base in enumerate(bases)]
     begins = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
     form = Listed(
         np.array([matrix.indptr.astype(np.int64) + begin for matrix, begin in zip(matrices, begins, strict=False)]),
@@ -162,7 +168,7 @@ def embedding(left: Any, right: Any, varphi: Any) -> Features:
         raise InvalidModelError(f"left has shape {list(p.shape)}; expected [S,A,dl] = [{S},{A},dl].")
     if q.ndim != 2 or q.shape[0] != S or not q.shape[1]:
         raise InvalidModelError(f"right has shape {list(q.shape)}; expected [S,dr] = [{S},dr].")
-    form = Embedded(np.ascontiguousarray(p.reshape(S * A, -1).T), np.ascontiguousarray(q.T))
+    form = Embedded(np.ascontiguousarray(p.transpose(2, 1, 0).reshape(-1, A * S)), np.ascontiguousarray(q.T))
     d1, d2 = p.shape[2] * q.shape[1], len(signal_table)
     return Features("embedding", S, A, d1, d2, np.sqrt(d1), np.sqrt(d2), form, signal_table)
 
@@ -174,17 +180,22 @@ def array(psi: Any, varphi: Any) -> Features:
     if table.ndim != 4 or table.shape[:3] != (S, A, S) or not table.shape[3]:
         raise InvalidModelError(f"psi has shape {list(table.shape)}; expected [S,A,S,d1] = [{S},{A},{S},d1].")
     d1, d2 = table.shape[3], len(signal_table)
-    form = Table(np.ascontiguousarray(table.reshape(S * A, S, d1).transpose(1, 2, 0)))
+    form = Table(np.ascontiguousarray(table.transpose(2, 3, 1, 0).reshape(S, d1, A * S)))
     return Features("array", S, A, d1, d2, np.sqrt(d1), np.sqrt(d2), form, signal_table)
 
 
 def _varphi(varphi: Any) -> tuple[Floats, int, int]:
-    """Return varphi as [d2, S*A], with S and A."""
+    """Return varphi as [d2, A*S], with S and A."""
     table = as_floats("varphi", varphi, "[S,A,d2]")
     if table.ndim != 3 or 0 in table.shape:
         raise InvalidModelError(f"varphi has shape {list(table.shape)}; expected [S,A,d2], none of them 0.")
     S, A, d2 = table.shape
-    return np.ascontiguousarray(table.reshape(S * A, d2).T), S, A
+    return np.ascontiguousarray(table.transpose(2, 1, 0).reshape(d2, A * S)), S, A
+
+
+def _turned(m: int, n: int) -> NDArray[np.int64]:
+    """Return where the rows of a table by the second of two indices, of m and n values, are in one by the first."""
+    return np.arange(m * n).reshape(m, n).T.ravel()
 
 
 def _base(name: str, base: Any, S: int, A: int) -> Any:
