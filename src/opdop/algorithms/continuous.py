@@ -192,7 +192,7 @@ class ContinuousOPDOP(OPDOP):
             place, x = self.visitors + h, episode.states[h]
             rows = proposed.rows(x)
             self.source.place(form, place, rows)
-            varphi[:, place::S] = rows.varphi  # pair a*S + x
+            varphi.reshape(len(varphi), A, -1)[:, :, place] = rows.varphi
             if h > 0:
                 policy = proposed.replayed(h, x)[0 if fresh else 1]
                 kernel.value_at(self.past, self.entries - 1, h, rows, policy, values)

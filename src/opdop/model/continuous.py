@@ -62,7 +62,7 @@ class SeparableFeatures:
     def place(self, form: Form, index: int, rows: Rows) -> None:
         """Write the features of one state into a form."""
         assert isinstance(form, Embedded)
-        form.left[:, index :: form.right.shape[1]] = rows.left  # pair a*S + x
+        form.left.reshape(self.row_dim, self.num_actions, -1)[:, :, index] = rows.left
 
     def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
         """Return the density [n, A, m] of the next state."""
@@ -137,7 +137,8 @@ class GeneralFeatures:
         """Write the features of one state into a form."""
         assert isinstance(form, Listed)
         A, N, d = self.num_actions, len(self.nodes), self.kernel_dim
-        form.psi.reshape(d, A, -1, N)[:, :, index] = rows.psi.transpose(1, 2, 0)  # pair a*S + x
+        table = form.psi.reshape(d, A, -1, N)
+        table[:, :, index] = rows.psi.transpose(1, 2, 0)
 
     def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
         """Return the density [n, A, m] of the next state."""
@@ -205,7 +206,7 @@ def carry(source: ContinuousFeatures, others: Floats) -> Features:
         source.kernel_norm,
         source.signal_norm,
         source.form(points),
-        _by_component(table),
+        np.ascontiguousarray(table.transpose(2, 1, 0).reshape(d2, A * S)),
         Carried(source, points),
     )
 
@@ -264,7 +265,7 @@ def general(
 
 
 def _by_component(table: Any) -> Floats:
-    """Return [n, A, d] as the kernels take it, by action: [d, A*n]."""
+    """Return [n, A, d] as [d, A*n]."""
     values = np.asarray(table, dtype=np.float64)
     return np.ascontiguousarray(values.transpose(2, 1, 0).reshape(values.shape[-1], -1))
 
