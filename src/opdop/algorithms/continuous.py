@@ -186,7 +186,7 @@ class ContinuousOPDOP(OPDOP):
     def _observe(self, episode: Episode, proposed: ReplayedPolicy, fresh: bool) -> None:
         """Put the visited states into their places, with V at each of them, and then the episode into the data."""
         H = self.task.horizon
-        form, varphi, S = self.regressions.form, self.regressions.varphi, self.task.num_states
+        form, varphi, A = self.regressions.form, self.regressions.varphi, self.source.num_actions
         values = np.empty(1 + self.task.num_constraints)
         for h in range(H):
             place, x = self.visitors + h, episode.states[h]
