@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import opdop
+from opdop import cli
 from opdop.algorithms import LSTD, OPDOP, Estimates, Task
 from opdop.algorithms.continuous import ContinuousOPDOP, with_visitors
 from opdop.experiment import Run, train
@@ -393,3 +396,41 @@ def test_integrals_on_monte_carlo_nodes_converge_at_one_half() -> None:
     counts = np.array([16, 128, 1024])
     squares = [[integral_error(separable_features(monte_carlo(n, seed=s))) ** 2 for s in range(100)] for n in counts]
     assert np.polyfit(np.log(counts), np.log(np.sqrt(np.mean(squares, axis=1))), 1)[0] == pytest.approx(-0.5, abs=0.05)
+
+
+# On the command line
+
+
+def answered(*arguments: str) -> str:
+    result = CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+def test_the_command_line_prints_how_far_the_discretisation_is_off(tmp_path: Path) -> None:
+    off = "V* is off by about 0.01 thousand EUR (from 16, 32, 64 cells along an axis, observed order 3.3)"
+    assert off in answered("solve", "reservoir")
+    folder = str(tmp_path / "run")
+    first = answered("run", "reservoir", "-k", "30", "--out", folder, "--knob", "reevaluate_at_growth=1.5")
+    assert off in first
+    assert "States are continuous: the learner saw them as they are." in first
+    assert "reevaluate_at_growth=1.5" in first
+    assert "nothing to do" in answered("run", "--resume", folder)
+    record = json.loads(answered("solve", "reservoir", "--json"))["discretisation"]
+    assert record["cells"] == [16, 32, 64]
+    assert record["error"] < 1e-4
+    assert json.loads(answered("solve", "factored", "--json"))["discretisation"] is None
+
+
+def test_a_run_of_which_only_a_part_was_played_goes_on_from_the_command_line(tmp_path: Path) -> None:
+    cmdp, arguments = opdop.make("reservoir"), {"episodes": 40, "planned_episodes": 40}
+    whole = train(cmdp, **arguments)  # type: ignore[arg-type]
+
+    def stop(progress: Any) -> None:
+        if progress.episode >= 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(cmdp, **arguments, checkpoint=tmp_path, checkpoint_seconds=0.0, progress=stop, piece=5)  # type: ignore[arg-type]
+    answered("run", "--resume", str(tmp_path))
+    assert Run.load(tmp_path).history.equals(whole.history)
