@@ -99,6 +99,11 @@ class LSTD:
             "signal_radius": float(
                 self.radii.signal_noise * math.sqrt(self.radii.signal_slack) + self.radii.signal_bias
             ),
+            "kernel_dim": self.features.kernel_dim,
+            "signal_dim": self.features.signal_dim,
+            "kernel_norm": float(self.features.kernel_norm),
+            "signal_norm": float(self.features.signal_norm),
+            "feature_blocks": self.features.blocks,
             "features": f"{self.features.name}, d1 = {self.features.kernel_dim}, d2 = {self.features.signal_dim}",
         }
 

@@ -39,6 +39,11 @@ class Features:
     form: Form | None
     varphi: Floats  # [d2, S*A]; empty for one-hot
 
+    @property
+    def blocks(self) -> int:
+        """How many regressions the kernel's falls into: one for each pair if features are one-hot, otherwise one."""
+        return self.num_states * self.num_actions if self.form is None else 1
+
     def integrate(self, v: Any) -> Floats:
         """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""
         S, A = self.num_states, self.num_actions
