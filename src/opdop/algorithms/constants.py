@@ -192,6 +192,12 @@ class SelfNormalisedRadius:
         )
 
 
+def linear_rule(rule: Any) -> LinearRadius:
+    """Return a preset's confidence rule as the least-squares evaluator uses it."""
+    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
+    return linear
+
+
 def flat_linear_radii(task: Task, beta: float) -> LinearRadii:
     """Return the same radius everywhere."""
     return LinearRadii(np.zeros(task.horizon), 0.0, np.full(task.horizon, beta), 0.0, 0.0, beta)

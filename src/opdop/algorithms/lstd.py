@@ -19,6 +19,7 @@ from opdop.algorithms.constants import (
     SelfNormalisedRadius,
     WeissmanRadius,
     flat_linear_radii,
+    linear_rule,
     rule_data,
 )
 from opdop.algorithms.opdop import OPDOP
@@ -67,7 +68,7 @@ class LSTD:
             self.radius = FixedRadius(float(radius))
             self.radii = flat_linear_radii(task, float(self.radius.radii(task, ridge)[0]))
         else:
-            self.radius = radius.linear if isinstance(radius, (PaperRadius, WeissmanRadius)) else radius
+            self.radius = linear_rule(radius)
             self.radii = self.radius.linear_radii(task, features, self.ridge)
         J, H, S, A = 1 + task.num_constraints, task.horizon, *sizes
         self.q, self.v = np.zeros((J, H, S, A)), np.zeros((J, H + 1, S))

@@ -63,10 +63,11 @@ def commands(
       opdop solve gridworld --set size=9 --figure map.svg
       opdop algorithms                    what learns, and with which constants
       opdop run factored --episodes 2e4   learns, and shows what it has learnt
+      opdop verify                        tests the paper's inequalities on runs
 
     \b
-    Exit status: 0 done; 1 no policy keeps every promise; 2 a wrong name or value;
-    130 or 143 interrupted.
+    Exit status: 0 done; 1 no policy keeps every promise, or a proof is broken;
+    2 a wrong name or value; 130 or 143 interrupted.
     """
 
 

@@ -26,7 +26,9 @@ def prediction_errors(cmdp: TabularCMDP, estimates: Estimates) -> Floats:
 
 def signal_totals(cmdp: TabularCMDP, policy: TabularPolicy) -> Floats:
     """Return the expected totals of all signals [J] from the occupancy: no value function is used."""
-    return np.einsum("jhxa,hxa->j", np.concatenate([cmdp.rewards[None], cmdp.utilities]), occupancy(cmdp, policy))
+    signals = np.concatenate([cmdp.rewards[None], cmdp.utilities])
+    totals: Floats = np.einsum("jhxa,hxa->j", signals, occupancy(cmdp, policy))
+    return totals
 
 
 def action_values(cmdp: TabularCMDP, v: Floats) -> Floats:
@@ -38,7 +40,8 @@ def performance_difference(cmdp: TabularCMDP, better: TabularPolicy, policy: Tab
     """Return sum_h E_better <Q_h^policy, better_h - policy_h> of all signals [J]: what V^better - V^policy must be."""
     q = action_values(cmdp, value_functions(cmdp, policy))
     states = occupancy(cmdp, better).sum(axis=2)
-    return np.einsum("jhxa,hxa,hx->j", q, better.table - policy.table, states)
+    sums: Floats = np.einsum("jhxa,hxa,hx->j", q, better.table - policy.table, states)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)

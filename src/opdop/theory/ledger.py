@@ -7,11 +7,12 @@ from the learner. A learner that is wrong about its data or its bonus is caught 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opdop.algorithms.constants import Constants
+from opdop.algorithms.constants import Constants, linear_rule
 from opdop.algorithms.task import Estimates, Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.model import Episode, Features
@@ -72,7 +73,8 @@ class CountLedger:
     @property
     def visits(self) -> Floats:
         """n(x, a) at every stage, [H, S, A]."""
-        return self.seen.sum(axis=3)
+        number: Floats = self.seen.sum(axis=3)
+        return number
 
     def account(self, v: Floats) -> Account:
         """Return the smoothed means and P^ V, and twice the bonus (lines 5 to 7)."""
@@ -117,8 +119,7 @@ class LinearLedger:
         J, H = 1 + task.num_constraints, task.horizon
         self.features, self.actions, self.horizon = features, task.num_actions, H
         pairs, blocks = task.num_states * task.num_actions, features.blocks
-        rule = getattr(constants.radius, "linear", constants.radius)
-        self.radii = rule.linear_radii(task, features, constants.ridge)
+        self.radii = linear_rule(constants.radius).linear_radii(task, features, constants.ridge)
         self.block = np.arange(pairs) if blocks > 1 else np.zeros(pairs, dtype=np.int64)
         self.varphi = np.ones((pairs, 1)) if features.form is None else features.varphi.T
         dim, signal_dim = features.kernel_dim // blocks, self.varphi.shape[1]
@@ -183,20 +184,21 @@ class LinearLedger:
 
     def potential(self) -> Potential:
         """Return the sum of min(1, width^2) beside what the information allows, where they are closest."""
-        allowed = [most_potential(r.information.sum(axis=-1)) for r in (self.kernel, self.signal)]
-        sides = [*zip(self.widths[:, :-1].flat, allowed[0][:, :-1].flat, strict=True)]
-        sides += [*zip(self.signal_widths, allowed[1], strict=True)]
-        return Potential(*max(((float(m), float(b)) for m, b in sides), key=lambda side: side[0] - side[1]))
+        kernel, signal = (regressions.information.sum(axis=-1) for regressions in (self.kernel, self.signal))
+        widths = np.append(self.widths[:, :-1], self.signal_widths).tolist()
+        information = np.append(kernel[:, :-1], signal).tolist()
+        sides = [Potential(width, most_potential(found)) for width, found in zip(widths, information, strict=True)]
+        return max(sides, key=lambda side: side.measured - side.bound)
 
 
-def _forms(x: Floats, inverse: Floats, block: Floats) -> Floats:
+def _forms(x: Floats, inverse: NDArray[Any], block: NDArray[Any]) -> Floats:
     """Return x^T inverse x of every pair: x [..., P, d], inverse [..., blocks, d, d]."""
     if inverse.shape[-3] == 1:
         across = x @ inverse[..., 0, :, :]
-        form: Floats = np.maximum((across * x).sum(axis=-1), 0.0)
-        return form
-    across = np.einsum("...pdc,...pc->...pd", inverse[..., block, :, :], x)
-    return np.maximum((across * x).sum(axis=-1), 0.0)
+    else:
+        across = np.einsum("...pdc,...pc->...pd", inverse[..., block, :, :], x)
+    forms: Floats = np.maximum((across * x).sum(axis=-1), 0.0)
+    return forms
 
 
 def _own_forms(x: Floats, gram: Floats) -> Floats:

@@ -12,7 +12,8 @@ from opdop.model.checks import Floats
 
 def mixed(policy: Floats, mixing: float) -> Floats:
     """Return the policy mixed with the uniform one (line 5 of Algorithm 1), [H, S, A]."""
-    return (1.0 - mixing) * policy + mixing / policy.shape[-1]
+    table: Floats = (1.0 - mixing) * policy + mixing / policy.shape[-1]
+    return table
 
 
 def divergence(p: Floats, q: Floats) -> Floats:

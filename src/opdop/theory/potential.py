@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-
-from opdop.algorithms.constants import FeatureSizes
+from opdop.algorithms.constants import FeatureSizes, Radius, linear_rule
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.kernels.lstd import kernel_radius, signal_radius
@@ -20,8 +18,8 @@ from opdop.model.checks import Floats
 def pigeonhole(visits: float, top: float, scale: float, ridge: float) -> float:
     """Return the integral from -1 to visits - 1 of min(top, scale / sqrt(max(t, 0) + ridge)).
 
-    It is concave in `visits`, 0 at 0, and at least the sum of the integrand over t = 0, ..., visits - 1. So the sum over
-    many cells whose visits add up to K is at most their number times this, at K divided by their number.
+    It is concave in `visits`, 0 at 0, and at least the sum of the integrand over t = 0, ..., visits - 1. So the sum
+    over many cells whose visits add up to K is at most their number times this, at K divided by their number.
     """
     if scale == 0.0:
         return 0.0
@@ -36,7 +34,7 @@ def most_information(rows: float, dim: int, length: float, ridge: float) -> floa
     return dim * math.log1p(rows * length**2 / (ridge * dim))
 
 
-def most_potential(information: Any) -> Any:
+def most_potential(information: float) -> float:
     """Return the largest sum of min(1, width^2) along rows that make this information.
 
     min(1, w) <= log(1 + w) / log 2 for w >= 0, and the logarithms add up to the information, whatever the rows' norms.
@@ -56,9 +54,7 @@ class CountBonuses:
         """Return the largest sum over episodes and stages of what the two-sided bound allows; any signal's is alike."""
         H = len(self.radii)
         visits = episodes / self.pairs
-        return sum(
-            self.pairs * pigeonhole(visits, H - h, 4.0 * float(self.radii[h]), self.ridge) for h in range(H)
-        )
+        return sum(self.pairs * pigeonhole(visits, H - h, 4.0 * float(self.radii[h]), self.ridge) for h in range(H))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +77,7 @@ class LinearBonuses:
             return 0.0  # there is no value after the last stage
         blocks, dim = self.sizes.blocks, self.sizes.kernel_dim // self.sizes.blocks
         length = span * math.sqrt(dim)
-        radius = kernel_radius(self.radii, h, most_information(episodes, dim, length, self.ridge))
+        radius = float(kernel_radius(self.radii, h, most_information(episodes, dim, length, self.ridge)))
         in_all = blocks * most_information(episodes / blocks, dim, length, self.ridge)
         bound = max(H - h, 2.0 * radius) * math.sqrt(episodes * most_potential(in_all))
         return min(bound, (H - h) * episodes)
@@ -89,7 +85,7 @@ class LinearBonuses:
     def _signal(self, h: int, H: int, episodes: float) -> float:
         blocks, dim = self.sizes.blocks, self.sizes.signal_dim // self.sizes.blocks
         length = math.sqrt(dim)
-        radius = signal_radius(self.radii, most_information(episodes, dim, length, self.ridge))
+        radius = float(signal_radius(self.radii, most_information(episodes, dim, length, self.ridge)))
         if dim == 1 and blocks > 1:
             return blocks * pigeonhole(episodes / blocks, H - h, 2.0 * radius, self.ridge)
         in_all = blocks * most_information(episodes / blocks, dim, length, self.ridge)
@@ -100,10 +96,8 @@ class LinearBonuses:
 Bonuses = CountBonuses | LinearBonuses
 
 
-def bonuses_of(task: Task, rule: object, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
+def bonuses_of(task: Task, rule: Radius, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
     """Return the bonuses of a confidence rule, for counts or, given the features' sizes, for least squares."""
     if sizes is None:
-        radii = rule.radii(task, ridge)  # type: ignore[attr-defined]
-        return CountBonuses(radii, task.num_states * task.num_actions, ridge)
-    linear = getattr(rule, "linear", rule)
-    return LinearBonuses(linear.linear_radii(task, sizes, ridge), sizes, ridge)
+        return CountBonuses(rule.radii(task, ridge), task.num_states * task.num_actions, ridge)
+    return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -52,9 +52,14 @@ class Case:
     def name(self) -> str:
         """The problem, and what is not usual about how it is learnt."""
         how = "least squares" if self.algorithm == "opdop-lstd" else "counts"
-        words = [self.cmdp.display.name or "a model", how]
+        S, A, H = self.cmdp.num_states, self.cmdp.num_actions, self.cmdp.horizon
+        words = [f"{self.cmdp.display.name or 'a model'} S{S} A{A} H{H}", how]
         words += ["noisy"] * self.noisy + [self.preset] * (self.preset != "certified")
         return ", ".join(words)
+
+    def with_preset(self, preset: str) -> Case:
+        """Return the same with another preset."""
+        return replace(self, preset=preset)
 
     @property
     def features(self) -> Features | None:
@@ -85,7 +90,7 @@ class Moment:
     estimates: Estimates  # Q^k and V^k
     dual: Floats  # Y^k [I]
     dual_before: Floats  # Y^{k-1}
-    believed_before: Floats  # <rho, V_g^{k-1}> [I]
+    believed_before: Floats  # <rho, V^{k-1}> [1+I], by its estimates; the thresholds at first
     account: Account  # from the episodes before this one
     ledger: Ledger  # whose books are one episode behind while this one is shown
 
@@ -119,27 +124,19 @@ class Moment:
         """Both sides of the decompositions."""
         return decompose(self.case.cmdp, self.case.optimum.policy, self.policy, self.estimates, self.episode)
 
+    @property
+    def tops(self) -> Floats:
+        """H - h, the largest value of each stage, [1, H, 1, 1]."""
+        return np.arange(self.case.cmdp.horizon, 0, -1.0)[None, :, None, None]
+
     @cached_property
     def allowed(self) -> Floats:
         """What the two-sided bound allows for -iota: min(H - h, twice the added bonus), [1+I, H, S, A]."""
-        H = self.case.cmdp.horizon
-        top = np.arange(H, 0, -1.0)[None, :, None, None]
-        return np.minimum(2.0 * self.account.bonus, top)
-
-    @cached_property
-    def visited(self) -> tuple[Floats, Floats, Floats]:
-        """Index of the visited pairs: stages, states, actions."""
-        return np.arange(self.case.cmdp.horizon), self.episode.states[:-1], self.episode.actions
-
-    @cached_property
-    def price(self) -> float:
-        """1 + sum_i Y_i^k."""
-        return 1.0 + float(self.dual.sum())
+        least: Floats = np.minimum(2.0 * self.account.bonus, self.tops)
+        return least
 
 
-def witness(
-    case: Case, *, episodes: int, seed: int, confidence: float, build: Build | None = None
-) -> Iterator[Moment]:
+def witness(case: Case, *, episodes: int, seed: int, confidence: float, build: Build | None = None) -> Iterator[Moment]:
     """Play a learner for a number of episodes; yield each of them with all that can be said of it.
 
     `build(task, preset)` makes the learner; without it the case's own algorithm does.
@@ -149,14 +146,15 @@ def witness(
     learner: OPDOP = (build or find(case.algorithm).build)(task, case.preset)
     ledger: Ledger = ledger_of(task, constants, case.features)
     simulator = ModelSimulator(case.cmdp, seed=seed, noisy=case.noisy)
+    dual = np.zeros(task.num_constraints)
+    believed = np.append(0.0, task.thresholds)  # so that Y^1 = Y^0
     for _ in range(episodes):
         policy = learner.propose()
         episode = simulator.play(policy)
-        dual, believed = learner.dual.copy(), learner.utility_estimates.copy()
         learner.learn(episode)
         last = learner.estimates
         estimates = Estimates(last.q.copy(), last.v.copy(), last.touched.copy())  # they are overwritten by the next
-        yield Moment(
+        moment = Moment(
             case=case,
             constants=constants,
             episode=episode,
@@ -169,4 +167,6 @@ def witness(
             account=ledger.account(estimates.v),
             ledger=ledger,
         )
+        yield moment
         ledger.add(episode, estimates)
+        dual, believed = moment.dual, moment.believed

@@ -13,19 +13,11 @@ from opdop.envs import make
 from opdop.model import InvalidParameterError
 from opdop.theory import bounds
 from opdop.theory.bounds import Setting
-from opdop.theory.checks import (
-    DUALITY,
-    MULTIPLIER,
-    RUN_CHECKS,
-    Finding,
-    Optimism,
-    Statement,
-    TwoSided,
-    all_statements,
-    multiplier_bound,
-    strong_duality,
-)
-from opdop.theory.witness import Build, Case, witness
+from opdop.theory.everywhere import EVERYWHERE, OPTIMISM, Worst, optimistic, two_sided
+from opdop.theory.problem import DUALITY, MULTIPLIER, multiplier_bound, strong_duality
+from opdop.theory.statements import Finding, Statement
+from opdop.theory.totals import OVER_THE_RUN, Totals
+from opdop.theory.witnessing import Build, Case, witness
 
 LEVEL = 0.95  # of the binomial intervals
 CERTIFIED = "certified"
@@ -230,7 +222,8 @@ def verify(
 ) -> Verification:
     """Try every statement on every case with so many seeds; `build(task, preset)` replaces the learner."""
     _check(seeds, episodes)
-    tallies = {statement.name: _Tally(statement) for statement in all_statements()}
+    statements = (DUALITY, MULTIPLIER, *(each for each, _ in EVERYWHERE), *(each for each, _ in OVER_THE_RUN))
+    tallies = {statement.name: _Tally(statement) for statement in statements}
 
     def count(statement: Statement, finding: Finding, case: Case, run: str) -> None:
         promised = statement.promised(confidence, case.preset == CERTIFIED)
@@ -244,13 +237,17 @@ def verify(
         if case.preset == CERTIFIED:
             reaches.append(Reach.of(case, setting))
         for seed in range(seeds):
-            checks = [check(setting) for check in RUN_CHECKS]
+            worst, totals = [Worst() for _ in EVERYWHERE], Totals(setting, case.optimum.dual)
             moments = witness(case, episodes=episodes, seed=seed, confidence=confidence, build=build)
             for moment in _told(moments, progress):
-                for check in checks:
-                    check.see(moment)
-            for check in checks:
-                count(check.statement, check.finding(), case, f"{case.name}, seed {seed}")
+                totals.see(moment)
+                for (_, look), found in zip(EVERYWHERE, worst, strict=True):
+                    found.note(look(moment))
+            run = f"{case.name}, seed {seed}"
+            for (statement, _), found in zip(EVERYWHERE, worst, strict=True):
+                count(statement, found.finding(), case, run)
+            for statement, conclude in OVER_THE_RUN:
+                count(statement, conclude(totals), case, run)
     rows = tuple(tally.row() for tally in tallies.values() if tally.runs)
     return Verification(rows, tuple(reaches), tuple(case.name for case in cases), seeds, episodes, confidence)
 
@@ -262,7 +259,7 @@ class Coverage:
     case: str
     runs: int
     optimistic: int
-    two_sided: int
+    two_sided: int  # of these, those within twice the bonus too
     used: float | None  # the largest share of a bonus that was needed
 
     def record(self) -> dict[str, Any]:
@@ -283,8 +280,8 @@ class CoverageStudy:
         """All runs as one row."""
         runs, held = sum(part.runs for part in self.parts), sum(part.optimistic for part in self.parts)
         used = [part.used for part in self.parts if part.used is not None]
-        promised = Optimism.statement.promised(self.confidence, certified=True)
-        return Row(Optimism.statement, promised, held, runs, max(used, default=None), None)
+        promised = OPTIMISM.promised(self.confidence, certified=True)
+        return Row(OPTIMISM, promised, held, runs, max(used, default=None), None)
 
     @property
     def broken(self) -> bool:
@@ -335,20 +332,19 @@ def coverage(
     _check(seeds, episodes)
     parts = []
     for case in cases:
-        setting = case.setting(episodes, confidence)
-        upper = two = 0
+        upper = both = 0
         used: list[float] = []
         for seed in range(seeds):
-            checks = Optimism(setting), TwoSided(setting)
+            above, below = Worst(), Worst()
             moments = witness(case, episodes=episodes, seed=seed, confidence=confidence, build=build)
             for moment in _told(moments, progress):
-                for check in checks:
-                    check.see(moment)
-            found = [check.finding() for check in checks]
-            upper += found[0].held
-            two += found[0].held and found[1].held
-            used += [found[0].tightness] if found[0].tightness is not None else []
-        parts.append(Coverage(case.name, seeds, upper, two, max(used, default=None)))
+                above.note(optimistic(moment))
+                below.note(two_sided(moment))
+            found = above.finding()
+            upper += found.held
+            both += found.held and below.finding().held
+            used += [] if found.tightness is None else [found.tightness]
+        parts.append(Coverage(case.name, seeds, upper, both, max(used, default=None)))
     return CoverageStudy(tuple(parts), episodes, confidence)
 
 
