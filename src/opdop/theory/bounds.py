@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,11 @@ class Setting:
         """Return the same preset for another plan, however long: formulas need no counters."""
         task = copy.copy(self.task)
         object.__setattr__(task, "episodes", episodes)
-        constants = choose(task, self.constants.preset, dual_bound=self.constants.dual_bound, **self.constants.knobs)
-        return Setting(task, constants, self.sizes)
+        now = self.constants
+        constants = choose(task, now.preset, dual_bound=now.dual_bound or 1.0, **now.knobs)
+        off = {name: 0.0 for name in ("dual_step_size", "mixing", "dual_bound") if getattr(now, name) == 0.0}
+        same: dict[str, Any] = off  # as OPPO has them
+        return Setting(task, replace(constants, **same), self.sizes)
 
 
 def policy_terms(setting: Setting, prices: Floats | None = None, episodes: int | None = None) -> dict[str, float]:
