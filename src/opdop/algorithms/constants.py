@@ -129,6 +129,11 @@ class FeatureSizes(Protocol):
         ...
 
     @property
+    def signal_length(self) -> float:
+        """The largest norm of varphi."""
+        ...
+
+    @property
     def blocks(self) -> int:
         """How many regressions the kernel's falls into: S A for one-hot features, otherwise 1."""
         ...

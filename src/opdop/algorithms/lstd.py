@@ -104,6 +104,7 @@ class LSTD:
             "signal_dim": self.features.signal_dim,
             "kernel_norm": float(self.features.kernel_norm),
             "signal_norm": float(self.features.signal_norm),
+            "signal_length": self.features.signal_length,
             "feature_blocks": self.features.blocks,
             "features": f"{self.features.name}, d1 = {self.features.kernel_dim}, d2 = {self.features.signal_dim}",
         }

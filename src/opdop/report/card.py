@@ -53,7 +53,7 @@ def _record(name: str, card: Guarantee, measured: Measure) -> dict[str, Any]:
     bound = card.regret() if name == "regret" else card.violation()
     return {
         "bound": {"model": bound, "own": None if measured.scale is None else bound * measured.scale},
-        "terms": card.terms(name),
+        "terms": [{"name": term, "model": value} for term, value in card.terms(name).items()],
         "trivial": card.trivial,
         "useful_from": card.useful_from(name),
         "measured_over_bound": measured.total / bound,

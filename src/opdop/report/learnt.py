@@ -93,6 +93,7 @@ class Learnt:
             confidence=float(self.run.config["confidence"]),
             noisy=bool(self.run.config["noisy"]),
             optimum=self.optimum,
+            own_learner=self.run.config["preset"] is None,
         )
 
     @property

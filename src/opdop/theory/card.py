@@ -27,6 +27,7 @@ class StoredSizes:
     signal_dim: int
     kernel_norm: float
     signal_norm: float
+    signal_length: float
     blocks: int
 
 
@@ -100,13 +101,17 @@ def guarantee(
     confidence: float,
     noisy: bool,
     optimum: Optimum | None,
+    own_learner: bool = False,
 ) -> Guarantee:
     """Read from a run's stored constants what it is promised.
 
-    shape is (H, S, A) and confidence the failure probability that was asked for, of all plans together.
+    shape is (H, S, A) and confidence the failure probability that was asked for, of all plans together. Of a learner
+    that was not built for this run (`own_learner`) nobody knows what it was told, so it is promised nothing.
     """
     preset = str(constants.get("preset", "none"))
     why = _why_not(preset, constants)
+    if not why and own_learner:
+        why = "the learner was built elsewhere, and a run does not store what it was told of the problem"
     phases = () if why else _phases(constants, shape, thresholds, episodes, confidence, noisy)
     if not why and phases[-1][1] > phases[-1][0].task.episodes:
         planned = phases[-1][0].task.episodes
@@ -145,6 +150,8 @@ def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     radius = constants.get("radius")
     if not isinstance(radius, Mapping) or radius.get("rule") not in _RULES or radius.get("scale") != 1.0:
         return "its confidence rule is not a certified one"
+    if radius["rule"] == "SelfNormalisedRadius" and "kernel_dim" not in constants:
+        return "the sizes of its features were not stored"
     return ""
 
 
@@ -160,7 +167,7 @@ def _phases(
     H, S, A = shape
     sizes = None
     if "kernel_dim" in constants:
-        names = "kernel_dim", "signal_dim", "kernel_norm", "signal_norm", "feature_blocks"
+        names = "kernel_dim", "signal_dim", "kernel_norm", "signal_norm", "signal_length", "feature_blocks"
         sizes = StoredSizes(*(constants[name] for name in names))
 
     def setting(planned: int, share: float, numbers: dict[str, Any]) -> Setting:
@@ -200,16 +207,17 @@ def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int]) -> Ass
     norms = (
         f"weights of norm at most {constants['kernel_norm']:.3g} (kernel) and {constants['signal_norm']:.3g} (signals)"
     )
-    lengths = f"features of norm at most sqrt({constants['kernel_dim']}) H and sqrt({constants['signal_dim']})"
+    lengths = f"features of norm at most sqrt({constants['kernel_dim']}) H and {constants['signal_length']:.3g}"
     # LinearCMDP checks both when a model is made; a simulator's features are taken at their word.
     return Assumption(f"kernel and signals are linear in the known features, with {norms}; {lengths}", None)
 
 
 def _multiplier_assumption(chi: float, constants: Mapping[str, Any], optimum: Optimum | None) -> Assumption:
     gap = constants.get("slater_gap")
-    told = f"some policy has {gap:.4g} to spare in every promise (Slater gap)" if gap else "2 |Y*|_1 is at most chi"
     if optimum is None:
-        return Assumption(f"{told}, so that chi = {chi:.4g} is at least 2 |Y*|_1", None)
-    size = 2.0 * float(optimum.dual.sum())
-    words = f"{told}; chi = {chi:.4g} must be at least 2 |Y*|_1, which is {size:.4g}"
-    return Assumption(words, size <= chi * (1.0 + 1e-9))
+        rest, met = "", None
+    else:
+        size = 2.0 * float(optimum.dual.sum())
+        rest, met = f" = {size:.4g}", size <= chi * (1.0 + 1e-9)
+    because = f", as it is if some policy has {gap:.4g} to spare in every promise (Slater gap)" if gap else ""
+    return Assumption(f"chi = {chi:.4g} is at least 2 |Y*|_1{rest}{because}", met)

@@ -84,7 +84,7 @@ class LinearBonuses:
 
     def _signal(self, h: int, H: int, episodes: float) -> float:
         blocks, dim = self.sizes.blocks, self.sizes.signal_dim // self.sizes.blocks
-        length = math.sqrt(dim)
+        length = self.sizes.signal_length
         radius = float(signal_radius(self.radii, most_information(episodes, dim, length, self.ridge)))
         if dim == 1 and blocks > 1:
             return blocks * pigeonhole(episodes / blocks, H - h, 2.0 * radius, self.ridge)
