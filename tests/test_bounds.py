@@ -107,8 +107,8 @@ def test_policy_terms_bound_the_gap_to_every_policy_whatever_the_estimates_are(s
     gap, prices = np.zeros((H, 1, A)), np.empty(K)
     for k in range(K):
         dual = rng.random(1) * c.dual_bound
-        q = tops * (rng.random((2, H, 1, A)) if seed % 2 else (policy < policy.max(axis=2, keepdims=True)) * 1.0)
-        q = np.ascontiguousarray(np.broadcast_to(q, (2, H, 1, A)))
+        least = np.eye(A)[policy.argmin(axis=2)]
+        q = tops * (rng.random((2, H, 1, A)) if seed % 2 else np.array([least, least]))
         direction = q[0] + dual[0] * q[1]
         gap += direction - (direction * policy).sum(axis=2, keepdims=True)
         prices[k] = 1.0 + dual[0]
@@ -321,14 +321,18 @@ def test_bound_without_promise_or_figure_is_refused(arguments: list[str], words:
     assert words in " ".join(result.output.split())
 
 
-def test_weights_longer_than_the_features_say_are_refused():
+def test_weights_that_are_no_shares_make_the_certified_radius_longer():
     # The radius takes a mixture's weights to have norm at most 1; 1.2 and -0.2 make a distribution too.
     base = np.full((2, 2, 2), 0.5)
     features = opdop.model.features.mixture([base, base], np.full((2, 2, 1), 0.5))
-    good: dict[str, Any] = {"reward_weights": [1.0], "utility_weights": [1.0], "thresholds": 0.5, "horizon": 2}
-    opdop.LinearCMDP(features, [0.5, 0.5], **good)
-    with pytest.raises(opdop.InvalidModelError, match=r"norm 1.21655; the assumption allows .*kernel_norm.* = 1"):
-        opdop.LinearCMDP(features, [1.2, -0.2], **good)
+    rest: dict[str, Any] = {"reward_weights": [1.0], "utility_weights": [1.0], "thresholds": 0.5, "horizon": 2}
+    norms = []
+    for weights in ([0.5, 0.5], [1.2, -0.2]):
+        model = opdop.LinearCMDP(features, weights, **rest).tabular()
+        assert model.features is not None
+        assert np.linalg.norm(weights) <= model.features.kernel_norm
+        norms.append(model.features.kernel_norm)
+    assert norms == [1.0, math.sqrt(2.0)]
 
 
 def test_constants_of_a_longer_plan_are_those_of_the_preset():

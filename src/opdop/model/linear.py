@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,11 +65,10 @@ class LinearCMDP:
         L = max(reward.shape[1], utility.shape[1])
         signals = np.concatenate([np.broadcast_to(w, (len(w), L, d2)) for w in (reward, utility)])
         for name, weights, d in (("kernel", theta, "d1"), ("reward", reward[0], "d2"), ("utility", utility, "d2")):
-            _check_norms(f"{name}_weights", weights, f"sqrt({d})", np.sqrt(weights.shape[-1]))
-        if features.form is not None:  # one-hot features have a bound for every block, which distributions keep
-            _check_norms(
-                "kernel_weights", theta, f"the features' kernel_norm, for a {features.name}", features.kernel_norm
-            )
+            _check_norms(f"{name}_weights", weights, d)
+        if features.form is not None and np.linalg.norm(theta, axis=-1).max() > features.kernel_norm * (1.0 + _SLACK):
+            # A mixture's weights need not be shares; a learner that took them for shares would be too sure.
+            features = replace(features, kernel_norm=float(np.sqrt(d1)))
         _check_integrals(features)
         model = _tabular(features, theta, signals, thresholds, initial, H, display)
         fields = {
@@ -104,12 +103,12 @@ def _stages(name: str, value: Any, n: int, H: int, d2: int) -> Floats:
     return weights.reshape(shapes[weights.shape])
 
 
-def _check_norms(name: str, weights: Floats, words: str, bound: float) -> None:
-    norms = np.linalg.norm(weights, axis=-1)
+def _check_norms(name: str, weights: Floats, d: str) -> None:
+    norms, bound = np.linalg.norm(weights, axis=-1), np.sqrt(weights.shape[-1])
     if (norms > bound * (1.0 + _SLACK)).any():
         index = first_index(norms == norms.max())
         raise InvalidModelError(
-            f"{place(name, index)} have norm {norms[index]:.6g}; the assumption allows {words} = {bound:.6g}. Scale "
+            f"{place(name, index)} have norm {norms[index]:.6g}; the assumption allows sqrt({d}) = {bound:.6g}. Scale "
             "the features up and the weights down by the same factor."
         )
 
