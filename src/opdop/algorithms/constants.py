@@ -14,7 +14,7 @@ import numpy as np
 
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
-from opdop.model import Features, InvalidParameterError, suggestion
+from opdop.model import InvalidParameterError, suggestion
 from opdop.model.checks import Floats
 
 
@@ -105,10 +105,44 @@ class WeissmanRadius:
         return self.scale * doubled / 2.0
 
 
+class FeatureSizes(Protocol):
+    """What a confidence rule needs to know of features: dimensions, and bounds on the norms of the weights."""
+
+    @property
+    def kernel_dim(self) -> int:
+        """d1."""
+        ...
+
+    @property
+    def signal_dim(self) -> int:
+        """d2."""
+        ...
+
+    @property
+    def kernel_norm(self) -> float:
+        """B, at least the norm of the kernel's weights."""
+        ...
+
+    @property
+    def signal_norm(self) -> float:
+        """B_2, at least the norm of a signal's weights."""
+        ...
+
+    @property
+    def signal_length(self) -> float:
+        """The largest norm of varphi."""
+        ...
+
+    @property
+    def blocks(self) -> int:
+        """How many regressions the kernel's falls into: S A for one-hot features, otherwise 1."""
+        ...
+
+
 class LinearRadius(Protocol):
     """A confidence rule of the least-squares evaluator."""
 
-    def linear_radii(self, task: Task, features: Features, ridge: float) -> LinearRadii:
+    def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule as the kernels use it: noise * sqrt(slack + information) + bias."""
         ...
 
@@ -119,7 +153,7 @@ class PaperLinearRadius:
 
     C1: float = 1.0
 
-    def linear_radii(self, task: Task, features: Features, ridge: float) -> LinearRadii:
+    def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule as the kernels use it."""
         d, H = max(features.kernel_dim, features.signal_dim), task.horizon
         beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.confidence))
@@ -147,12 +181,11 @@ class SelfNormalisedRadius:
 
     scale: float = 1.0
 
-    def linear_radii(self, task: Task, features: Features, ridge: float) -> LinearRadii:
+    def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule as the kernels use it."""
         H, J = task.horizon, 1 + task.num_constraints
-        blocks = features.num_states * features.num_actions if features.form is None else 1
         share = task.confidence / (4.0 if task.noisy else 2.0)
-        slack = 2.0 * math.log(J * H * blocks / share)
+        slack = 2.0 * math.log(J * H * features.blocks / share)
         span = np.arange(H - 1, -1, -1.0)
         return LinearRadii(
             noise=self.scale * span / 2.0,
@@ -162,6 +195,12 @@ class SelfNormalisedRadius:
             signal_slack=slack,
             signal_bias=self.scale * math.sqrt(ridge) * features.signal_norm,
         )
+
+
+def linear_rule(rule: Any) -> LinearRadius:
+    """Return a preset's confidence rule as the least-squares evaluator uses it."""
+    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
+    return linear
 
 
 def flat_linear_radii(task: Task, beta: float) -> LinearRadii:

@@ -19,6 +19,7 @@ from opdop.algorithms.constants import (
     SelfNormalisedRadius,
     WeissmanRadius,
     flat_linear_radii,
+    linear_rule,
     rule_data,
 )
 from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
@@ -65,7 +66,7 @@ class LSTD:
             self.radius = FixedRadius(float(radius))
             self.radii = flat_linear_radii(task, float(self.radius.radii(task, ridge)[0]))
         else:
-            self.radius = radius.linear if isinstance(radius, (PaperRadius, WeissmanRadius)) else radius
+            self.radius = linear_rule(radius)
             self.radii = self.radius.linear_radii(task, features, self.ridge)
         J, H, S, A = 1 + task.num_constraints, task.horizon, *sizes
         self.q, self.v = np.zeros((J, H, A, S)), np.zeros((J, H + 1, S))
@@ -97,6 +98,12 @@ class LSTD:
             "signal_radius": float(
                 self.radii.signal_noise * math.sqrt(self.radii.signal_slack) + self.radii.signal_bias
             ),
+            "kernel_dim": self.features.kernel_dim,
+            "signal_dim": self.features.signal_dim,
+            "kernel_norm": float(self.features.kernel_norm),
+            "signal_norm": float(self.features.signal_norm),
+            "signal_length": self.features.signal_length,
+            "feature_blocks": self.features.blocks,
             "features": f"{self.features.name}, d1 = {self.features.kernel_dim}, d2 = {self.features.signal_dim}",
         }
 

@@ -67,10 +67,11 @@ def commands(
       opdop runs DIR                      what came of them
       opdop report DIR --no-figures       a page of all of them, with verdicts
       opdop compare factored --seeds 3 --episodes 2e3 --no-figures
+      opdop verify                        tests the paper's inequalities on runs
 
     \b
-    Exit status: 0 done; 1 no policy keeps every promise, or runs of a sweep have
-    failed; 2 a wrong name or value; 130 or 143 interrupted.
+    Exit status: 0 done; 1 no policy keeps every promise, runs of a sweep have
+    failed, or a proof is broken; 2 a wrong name or value; 130 or 143 interrupted.
     """
 
 

@@ -106,6 +106,9 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Save a picture: .svg, .png or .pdf.", show_default=False),
     ] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Let --figure draw the certified bounds too; needs --preset certified.")
+    ] = False,
 ) -> None:
     """Learn a policy without knowing the problem, and show what came of it.
 
@@ -113,7 +116,7 @@ def run(
     Examples:
       opdop run factored --episodes 2e4
       opdop run queue -k 20000 --set throughput=4 --figure learning.svg
-      opdop run factored -k 2e4 --preset certified
+      opdop run factored -k 2e4 --preset certified --figure f.svg --bound
       opdop run factored -k 2e4 --knob step_scale=10 --knob dual_step_scale=1
       opdop run media-streaming -k 2e4 --out runs/first
       opdop run --resume runs/first
@@ -129,9 +132,15 @@ def run(
         from opdop.report import figures
 
         figures.check_target(figure)
+    elif bound:
+        raise InvalidParameterError("--bound draws into a figure; expected --figure FILE with it.")
     if resume is not None:
-        _refuse_others(ctx, {"resume", "as_json", "figure"})
+        _refuse_others(ctx, {"resume", "as_json", "figure", "bound"})
         done = _go_on(resume)
+    elif bound and preset != "certified":
+        raise InvalidParameterError(
+            f"preset {preset!r} promises no bound to draw; use --preset certified with --bound."
+        )
     elif name is None:
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
@@ -156,7 +165,7 @@ def run(
     folder, learnt = resume or out, Learnt(done.run)
     if figure is not None:
         with busy("drawing"):
-            figures.save(figures.run_figure(done.run), figure)
+            figures.save(figures.run_figure(done.run, bound=bound), figure)
     if folder is not None and not done.kept:
         with busy("saving"):
             _save_run(folder, learnt)

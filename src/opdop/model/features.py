@@ -44,6 +44,16 @@ class Features:
     varphi: Floats  # [d2, A*S], by action; empty for one-hot
     carried: Carried | None = None  # of continuous states: those on which value functions are kept
 
+    @property
+    def blocks(self) -> int:
+        """How many regressions the kernel's falls into: one for each pair if features are one-hot, otherwise one."""
+        return self.num_states * self.num_actions if self.form is None else 1
+
+    @property
+    def signal_length(self) -> float:
+        """The largest norm of varphi(x, a)."""
+        return 1.0 if self.form is None else float(np.sqrt((self.varphi**2).sum(axis=0).max()))
+
     def integrate(self, v: Any) -> Floats:
         """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""
         S, A = self.num_states, self.num_actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,9 @@ class LinearCMDP:
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
+        if features.form is not None and np.linalg.norm(theta, axis=-1).max() > features.kernel_norm * (1.0 + _SLACK):
+            # A mixture's weights need not be shares; a learner that took them for shares would be too sure.
+            features = replace(features, kernel_norm=float(np.sqrt(d1)))
         _check_integrals(features)
         model = _tabular(features, theta, signals, thresholds, initial, H, display)
         fields = {

@@ -14,6 +14,8 @@ from opdop.model import InvalidParameterError, Quantity
 from opdop.model.checks import Floats
 from opdop.planning import Optimum, Values
 from opdop.report.answer import Promise, both, plain_value, promises, short_number, words_of
+from opdop.report.card import card_record
+from opdop.theory import Guarantee, guarantee
 
 RUN_FORMAT = "opdop.run/1"
 
@@ -79,6 +81,20 @@ class Learnt:
     def promises(self) -> tuple[Promise, ...]:
         """The constraints, in the model's order."""
         return promises(self.run.display.quantities, self.run.thresholds, self.optimum)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the run's constants promise, and on which assumptions."""
+        return guarantee(
+            self.run.constants,
+            shape=self.shape,
+            thresholds=self.run.thresholds,
+            episodes=self.episodes,
+            confidence=float(self.run.config["confidence"]),
+            noisy=bool(self.run.config["noisy"]),
+            optimum=self.optimum,
+            own_learner=self.run.config["preset"] is None,
+        )
 
     @property
     def episodes(self) -> int:
@@ -264,6 +280,7 @@ class Learnt:
             "violation": self.violation.record(),
             "hard_violation": self.hard_violation.record(),
             "binds": any(promise.binds for promise in self.promises),
+            "guarantee": card_record(self),
             "verdict": self.verdict,
             "notes": list(self.notes),
             "seconds": run.seconds,

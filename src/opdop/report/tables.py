@@ -16,6 +16,7 @@ from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
 from opdop.model import Display, Quantity, TabularCMDP
 from opdop.report.answer import Answer, Promise, better, discretisation_text, duration, number, short_number
+from opdop.report.card import card_lines
 from opdop.report.learnt import Learnt, Measure, constants_text
 from opdop.report.maps import VisitMap
 
@@ -150,6 +151,8 @@ def run_page(learnt: Learnt) -> RenderableType:
     facts.add_row("believes", _beliefs(learnt))
     facts.add_row("algorithm", learnt.method)
     facts.add_row("constants", constants_text(run.constants))
+    for label, words in card_lines(learnt):
+        facts.add_row(label, words)
     pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
     words = sizes_text(S, A, H, len(learnt.promises))

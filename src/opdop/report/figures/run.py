@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.style import context as style_context
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from opdop.experiment import Run
+from opdop.model import InvalidParameterError
 from opdop.model.checks import Floats
+from opdop.report.answer import short_number
 from opdop.report.figures.style import (
     BLUE,
     DASHED,
@@ -25,6 +28,7 @@ from opdop.report.figures.style import (
     OUTDENT,
     PALE,
     PEACH,
+    PURPLE,
     SKY,
     VERMILION,
     WIDTH,
@@ -38,17 +42,20 @@ from opdop.report.learnt import Learnt
 
 
 @style_context(LOOK)
-def run_figure(run: Run) -> Figure:
+def run_figure(run: Run, *, bound: bool = False) -> Figure:
     """Draw how a run learnt: regret, violation, multipliers, and what it believed beside what was true.
 
-    Regret and violation are averages per episode, so learning is a fall towards 0; negative regret shows below 0.
+    Regret and violation are averages per episode, so learning is a fall towards 0; negative regret shows below 0. With
+    `bound` the certified bounds are drawn above them, on an axis that is logarithmic away from 0.
     """
     learnt = Learnt(run)
+    if bound:
+        check_bound(learnt)
     count = 1 + len(learnt.promises)
     # In inches: panels of one width, whatever their numbers and legends are.
     left, between, right, name = 0.5, 0.62, 0.14, 0.2
     wide, upper, lower = WIDTH - (left + between + right) / 2, 1.45, max(1.6, 0.6 * count + name * (count - 1))
-    heads = _heading(3), _heading(max(2, -(-count // 2)))  # points, by the rows of the legends
+    heads = _heading(4 if bound else 3), _heading(max(2, -(-count // 2)))  # points, by the rows of the legends
     foot, title = 0.36, 0.36
     height = title + heads[0] / 72 + upper + 2 * foot + 0.12 + heads[1] / 72 + lower
     figure = Figure(figsize=(2 * WIDTH, height))
@@ -59,8 +66,8 @@ def run_figure(run: Run) -> Figure:
 
     strip = (lower - name * (count - 1)) / count
     top = height - title - heads[0] / 72 - upper
-    _draw_cost(place(0, top, upper), learnt, _regret(learnt), above=heads[0])
-    _draw_cost(place(1, top, upper), learnt, _violation(learnt), above=heads[0])
+    _draw_cost(place(0, top, upper), learnt, _regret(learnt, bound), above=heads[0])
+    _draw_cost(place(1, top, upper), learnt, _violation(learnt, bound), above=heads[0])
     _draw_multipliers(place(0, foot, lower), learnt, above=heads[1])
     strips = [place(1, foot + (count - 1 - i) * (strip + name), strip) for i in range(count)]
     _draw_beliefs(strips, learnt, above=heads[1])
@@ -89,19 +96,35 @@ class _Cost:
     title: str
     curves: list[_Curve]
     below: str  # what it means to be below 0
+    bound: Floats | None = None  # [K'], what is promised of the first curve
+    trivial: float = np.inf  # what needs no promise
 
 
-def _regret(learnt: Learnt) -> _Cost:
+def check_bound(learnt: Learnt) -> None:
+    """Raise InvalidParameterError if there is no bound to draw."""
+    card = learnt.guarantee
+    if not card.promised:
+        raise InvalidParameterError(f"there is no bound to draw: {card.why}. Only certified runs have one.")
+
+
+def _promised(learnt: Learnt, formula: Callable[[int], float], scale: float) -> Floats:
+    """Return a bound per episode, at every recorded episode [K']."""
+    return np.array([scale * formula(int(k)) / k for k in learnt.column("episode")])
+
+
+def _regret(learnt: Learnt, bound: bool = False) -> _Cost:
     """Return the regret of each episode's policy, and its average so far."""
     scale, k = abs(learnt.reward.scale), learnt.column("episode")
     curves = [
         _Curve(scale * learnt.column("regret") / k, "average so far", BLUE),
         _Curve(scale * (learnt.optimum.value - learnt.column("reward")), "each episode's policy", SKY, 0.7),
     ]
-    return _Cost(per("Regret", learnt.reward.unit, "episode"), curves, "better than the optimum")
+    promised = _promised(learnt, learnt.guarantee.regret, scale) if bound else None
+    title = per("Regret", learnt.reward.unit, "episode")
+    return _Cost(title, curves, "better than the optimum", promised, scale * learnt.shape[0])
 
 
-def _violation(learnt: Learnt) -> _Cost:
+def _violation(learnt: Learnt, bound: bool = False) -> _Cost:
     """Return the violation of each episode's policy, and its averages; of the worst promise if there are several."""
     joint, k = learnt.hard_violation, learnt.column("episode")
     scale, unit = (1.0, "model units") if joint.scale is None else (joint.scale, joint.unit)
@@ -114,7 +137,9 @@ def _violation(learnt: Learnt) -> _Cost:
     ]
     many = len(learnt.promises) > 1
     title = per("Worst violation" if many else "Violation", unit, "episode")
-    return _Cost(title, curves, f"{'every' if many else 'the'} promise kept")
+    drawn = bound and learnt.guarantee.constraints
+    promised = _promised(learnt, learnt.guarantee.violation, scale) if drawn else None
+    return _Cost(title, curves, f"{'every' if many else 'the'} promise kept", promised, scale * learnt.shape[0])
 
 
 def _heading(rows: int) -> float:
@@ -138,7 +163,23 @@ def _draw_cost(axes: Axes, learnt: Learnt, cost: _Cost, *, above: float) -> None
         axes.axhspan(low, 0.0, facecolor=PALE, linewidth=0.0, label=cost.below, zorder=0)
     axes.set_ylim(low, high)
     _finish(axes, learnt)
+    if cost.bound is not None:
+        _draw_bound(axes, k, cost, low)
     _caption(axes, cost.title, above=above)
+
+
+def _draw_bound(axes: Axes, k: Floats, cost: _Cost, low: float) -> None:
+    """Draw a certified bound and what needs no proof, far above the curves: on an axis that is logarithmic above 0."""
+    assert cost.bound is not None
+    end, top, near = float(cost.bound[-1]), 3.0 * max(float(cost.bound[-1]), cost.trivial), cost.trivial / 100.0
+    axes.plot(k, cost.bound, color=PURPLE, linewidth=1.0, label=f"bound: {short_number(end)} at last")
+    axes.axhline(cost.trivial, color=GREY, label="H: needs no proof", **DASHED)
+    axes.set_yscale("symlog", linthresh=near)
+    axes.set_ylim(low, top)
+    powers = 10.0 ** np.arange(np.floor(np.log10(near)) + 1, np.ceil(np.log10(top)))
+    axes.set_yticks([0.0, *(sign * power for power in powers for sign in (1, -1) if low <= sign * power <= top)])
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
 
 
 def _draw_multipliers(axes: Axes, learnt: Learnt, *, above: float) -> None:

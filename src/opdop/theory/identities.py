@@ -1,4 +1,4 @@
-"""What the paper says of a run, computed from the true model: prediction errors, optimism, and the decompositions."""
+"""Identities of the paper, computed from the true model: Bellman, performance difference, and the decompositions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,27 @@ def expected_next(cmdp: TabularCMDP, v: Floats) -> Floats:
 
 def prediction_errors(cmdp: TabularCMDP, estimates: Estimates) -> Floats:
     """Return iota = signal + P V - Q of every signal, [J, H, S, A] (the paper's model prediction error)."""
+    return action_values(cmdp, estimates.v) - estimates.q
+
+
+def signal_totals(cmdp: TabularCMDP, policy: TabularPolicy) -> Floats:
+    """Return the expected totals of all signals [J] from the occupancy: no value function is used."""
     signals = np.concatenate([cmdp.rewards[None], cmdp.utilities])
-    return signals + expected_next(cmdp, estimates.v) - estimates.q
+    totals: Floats = np.einsum("jhxa,hxa->j", signals, occupancy(cmdp, policy))
+    return totals
+
+
+def action_values(cmdp: TabularCMDP, v: Floats) -> Floats:
+    """Return signal + P V of every signal, [J, H, S, A]: the action values that belong to values v [J, H+1, S]."""
+    return np.concatenate([cmdp.rewards[None], cmdp.utilities]) + expected_next(cmdp, v)
+
+
+def performance_difference(cmdp: TabularCMDP, better: TabularPolicy, policy: TabularPolicy) -> Floats:
+    """Return sum_h E_better <Q_h^policy, better_h - policy_h> of all signals [J]: what V^better - V^policy must be."""
+    q = action_values(cmdp, value_functions(cmdp, policy))
+    states = occupancy(cmdp, better).sum(axis=2)
+    sums: Floats = np.einsum("jhxa,hxa,hx->j", q, better.table - policy.table, states)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,103 @@
+"""How much bonus a run can collect, whatever happens: the pigeonhole sum of counts and the elliptical potential.
+
+Everything here is arithmetic that holds for every sequence of episodes; nothing is random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from opdop.algorithms.constants import FeatureSizes, Radius, linear_rule
+from opdop.algorithms.task import Task
+from opdop.kernels.lstd import Radii as LinearRadii
+from opdop.kernels.lstd import kernel_radius, signal_radius
+from opdop.model.checks import Floats
+
+
+def pigeonhole(visits: float, top: float, scale: float, ridge: float) -> float:
+    """Return the integral from -1 to visits - 1 of min(top, scale / sqrt(max(t, 0) + ridge)).
+
+    It is concave in `visits`, 0 at 0, and at least the sum of the integrand over t = 0, ..., visits - 1. So the sum
+    over many cells whose visits add up to K is at most their number times this, at K divided by their number.
+    """
+    if scale == 0.0:
+        return 0.0
+    flat = max((scale / top) ** 2 - ridge, 0.0)  # up to here the integrand is at its top
+    highest = min(top, scale / math.sqrt(ridge))
+    rest = math.sqrt(max(visits - 1.0, flat) + ridge) - math.sqrt(flat + ridge)
+    return highest * min(visits, 1.0 + flat) + 2.0 * scale * rest
+
+
+def most_information(rows: float, dim: int, length: float, ridge: float) -> float:
+    """Return the largest log det(Gram / ridge) that so many rows of norm at most `length` can make in R^dim."""
+    return dim * math.log1p(rows * length**2 / (ridge * dim))
+
+
+def most_potential(information: float) -> float:
+    """Return the largest sum of min(1, width^2) along rows that make this information.
+
+    min(1, w) <= log(1 + w) / log 2 for w >= 0, and the logarithms add up to the information, whatever the rows' norms.
+    """
+    return information / math.log(2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class CountBonuses:
+    """The bonuses of Algorithm 3: what the two-sided bound allows is min(H - h, 4 radius_h / sqrt(n + ridge))."""
+
+    radii: Floats  # [H]
+    pairs: int  # S A
+    ridge: float
+
+    def most(self, episodes: float, signal: int = 0) -> float:
+        """Return the largest sum over episodes and stages of what the two-sided bound allows; any signal's is alike."""
+        H = len(self.radii)
+        visits = episodes / self.pairs
+        return sum(self.pairs * pigeonhole(visits, H - h, 4.0 * float(self.radii[h]), self.ridge) for h in range(H))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearBonuses:
+    """The bonuses of Algorithm 2: the two-sided bound allows min(H - h, 2 kernel bonus + 2 signal bonus)."""
+
+    radii: LinearRadii
+    sizes: FeatureSizes
+    ridge: float
+
+    def most(self, episodes: float, signal: int = 0) -> float:
+        """Return the largest sum over episodes and stages of what the two-sided bound allows."""
+        H = len(self.radii.noise)
+        return sum(self._kernel(h, H, episodes) + self._signal(h, H, episodes) for h in range(H))
+
+    def _kernel(self, h: int, H: int, episodes: float) -> float:
+        """Sum of min(H - h, 2 radius width) <= max(H - h, 2 radius) sqrt(K potential), by Cauchy and Schwarz."""
+        span = H - 1 - h
+        if span == 0:
+            return 0.0  # there is no value after the last stage
+        blocks, dim = self.sizes.blocks, self.sizes.kernel_dim // self.sizes.blocks
+        length = span * math.sqrt(dim)
+        radius = float(kernel_radius(self.radii, h, most_information(episodes, dim, length, self.ridge)))
+        in_all = blocks * most_information(episodes / blocks, dim, length, self.ridge)
+        bound = max(H - h, 2.0 * radius) * math.sqrt(episodes * most_potential(in_all))
+        return min(bound, (H - h) * episodes)
+
+    def _signal(self, h: int, H: int, episodes: float) -> float:
+        blocks, dim = self.sizes.blocks, self.sizes.signal_dim // self.sizes.blocks
+        length = self.sizes.signal_length
+        radius = float(signal_radius(self.radii, most_information(episodes, dim, length, self.ridge)))
+        if dim == 1 and blocks > 1:
+            return blocks * pigeonhole(episodes / blocks, H - h, 2.0 * radius, self.ridge)
+        in_all = blocks * most_information(episodes / blocks, dim, length, self.ridge)
+        bound = max(H - h, 2.0 * radius) * math.sqrt(episodes * most_potential(in_all))
+        return min(bound, (H - h) * episodes)
+
+
+Bonuses = CountBonuses | LinearBonuses
+
+
+def bonuses_of(task: Task, rule: Radius, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
+    """Return the bonuses of a confidence rule, for counts or, given the features' sizes, for least squares."""
+    if sizes is None:
+        return CountBonuses(rule.radii(task, ridge), task.num_states * task.num_actions, ridge)
+    return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)
