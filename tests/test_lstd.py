@@ -446,7 +446,7 @@ def test_a_checkpoint_of_other_features_is_refused(tmp_path: Path):
 @certain_or_noisy
 @pytest.mark.parametrize("preset", sorted(presets()))
 def test_every_preset_builds_a_learner_and_its_constants_are_stored(family: str, preset: str, noisy: bool):
-    sketch, K = linear_sketch(16, family, constraints=2), 40
+    sketch, K = linear_sketch(12, family, constraints=2), 40
     run = run_of(family, preset=preset, episodes=K, planned_episodes=K, noisy=noisy)
     task = Task.of(sketch.build(), episodes=K, slater_gap=0.3, noisy=noisy)
     learner = OPDOP.preset(task, LSTD, preset)
