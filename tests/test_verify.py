@@ -332,6 +332,7 @@ def test_command_counts_coverage():
         (["factored", "--coverage", "--preset", "paper"], "makes none of optimism"),
         (["factored", "--markdown", "/nowhere/at/all.md"], "there is no folder"),
         (["factored", "--preset", "safe"], "there is no preset 'safe'"),
+        (["random-mixture", "--set", "states=2000", "--algorithm", "opdop"], "verify a smaller problem"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

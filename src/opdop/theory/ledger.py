@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from opdop.algorithms.constants import Constants, linear_rule
 from opdop.algorithms.task import Estimates, Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
-from opdop.model import Episode, Features
+from opdop.model import Episode, Features, InvalidParameterError
 from opdop.model.checks import Floats
 from opdop.theory.potential import most_potential, pigeonhole
+
+# A plain table of all transitions is what makes the second bookkeeper simple; up to so many of them.
+MOST_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,11 @@ class CountLedger:
 
     def __init__(self, task: Task, constants: Constants) -> None:
         J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
+        if H * S * A * S > MOST_CELLS:
+            raise InvalidParameterError(
+                f"the books of H = {H}, S = {S}, A = {A} would have {H * S * A * S:,} cells; expected at most "
+                f"{MOST_CELLS:,}: verify a smaller problem of the same kind."
+            )
         self.ridge = constants.ridge
         self.radii = constants.radius.radii(task, constants.ridge)
         self.seen = np.zeros((H, S, A, S))
