@@ -379,6 +379,25 @@ def test_guide_has_the_slope_of_the_theory_and_says_that_it_is_a_guide() -> None
         assert name in [text.get_text() for text in axes.texts]
 
 
+def test_certified_groups_have_their_bounds_drawn_and_their_cards_shown(tmp_path: Path) -> None:
+    for seed in range(2):
+        opdop.train("factored", episodes=200, seed=seed, preset="certified").save(tmp_path / f"run-{seed}")
+    collected = collect(tmp_path)
+    (section,) = collected.sections
+    card = section.groups[0].learnt[0].guarantee
+    for key, bound in (("regret", card.regret), ("violation", card.violation)):
+        cost = next(cost for cost in section.costs if cost.key == key)
+        axes = figures.cost_figure(section, cost, total=True).axes[0]
+        ends = [float(np.asarray(line.get_ydata())[-1]) for line in axes.lines]
+        assert any(end == pytest.approx(cost.scale * bound()) for end in ends)
+        assert any("proved bound" in text.get_text() for text in axes.texts)
+        averages = figures.cost_figure(section, cost).axes[0]
+        assert not any("proved bound" in text.get_text() for text in averages.texts)
+    page = write_report(collected, tmp_path / "page.html", kinds=()).page.read_text(encoding="utf-8")
+    assert "kept in 2 of 2 runs" in page
+    assert "with probability 0.95 at least" in page
+
+
 def test_path_ends_where_the_average_policy_is_and_star_at_the_optimum(collected: Collection) -> None:
     section = collected.sections[0]
     below = figures.ground(section, 0)

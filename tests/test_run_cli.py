@@ -295,8 +295,9 @@ def test_terminal_shows_a_bar_and_ctrl_c_ends_it() -> None:
 
 def test_compiling_is_said_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    busy = cli.run.busy
-    monkeypatch.setattr(cli.run, "_SOON", 0.0)
+    busy, train = cli.run.busy, cli.run.train
+    monkeypatch.setattr(cli.run, "_SOON", 0.01)
+    monkeypatch.setattr(cli.run, "train", lambda **arguments: time.sleep(0.5) or train(**arguments))  # type: ignore[func-returns-value]
     monkeypatch.setattr(cli.run, "busy", lambda words: said.append(words) or busy(words))  # type: ignore[func-returns-value]
     answered("run", "factored", "-k", "100")
     assert said == ["compiling, once"]

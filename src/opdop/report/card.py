@@ -33,6 +33,13 @@ def card_lines(learnt: Learnt) -> list[tuple[str, str]]:
     return lines
 
 
+def is_kept(learnt: Learnt) -> bool:
+    """Whether a run's regret and violation are within the bounds that it was promised."""
+    card = learnt.guarantee
+    kept = learnt.regret.total <= card.regret()
+    return kept and (not card.constraints or learnt.violation.total <= card.violation())
+
+
 def card_record(learnt: Learnt) -> dict[str, Any]:
     """Return the card as plain data."""
     card = learnt.guarantee

@@ -17,6 +17,7 @@ import numpy as np
 
 from opdop.report import svg, words
 from opdop.report.answer import better, number, short_number
+from opdop.report.card import card_lines, is_kept
 from opdop.report.figures.many import look_of
 from opdop.report.groups import Collection, Group, Section, final_band, printable
 from opdop.report.learnt import value_text
@@ -130,6 +131,7 @@ def _section(section: Section, found: list[Verdict], drawn: Drawn) -> str:
         if cards:
             grid = f'<div class="grid {kind}">{"".join(cards)}</div>'
             parts.append(f'<h3>{title}</h3><p class="note">{_text(opening)}</p>{grid}')
+    parts.append(f"<h3>What is promised</h3>{_guarantees(section)}")
     parts.append(f"<h3>Constants</h3>{_constants(section)}")
     return f'<section class="problem" id="{_id(section)}">{"".join(parts)}</section>'
 
@@ -225,6 +227,19 @@ def _verdicts(section: Section, found: list[Verdict]) -> str:
         f'<h3 id="{_id(section)}-verdicts">Which differences are clear</h3>{table}'
         f'<p class="note">{_text(f"{METHOD} {caution}")}</p>'
     )
+
+
+def _guarantees(section: Section) -> str:
+    """Return the guarantee card of each group's first run, and in how many of its runs it was kept."""
+    rows = []
+    for group in section.groups:
+        cards = [each.guarantee for each in group.learnt]
+        lines = [f"{label} {words}".removeprefix("guarantee ").strip() for label, words in card_lines(group.learnt[0])]
+        if all(card.promised for card in cards):
+            kept = sum(is_kept(each) for each in group.learnt)
+            lines.append(f"kept in {kept} of {len(cards)} runs")
+        rows.append(_row([group.label, "; ".join(lines)], numbers=False))
+    return _table(["", "guarantee"], rows, numbers=False)
 
 
 def _constants(section: Section) -> str:

@@ -65,7 +65,7 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
     """Draw a cost as the average so far, or as the total so far, with the rate of the theory as a guide.
 
     Averages are to fall to 0, and are drawn on a straight scale: what is below 0 shows. Totals grow, and are drawn on a
-    logarithmic scale that is straight around 0.
+    logarithmic scale that is straight around 0, below the bounds of groups that are promised any.
     """
     curves = []
     for i, group in enumerate(section.groups):
@@ -77,8 +77,9 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
     low, high = min(0.0, *(float(e.min()) for e in extent)), max(0.0, *(float(e.max()) for e in extent))
     ends = [abs(float(curve.band.mean[-1])) for curve in curves]
     squeezed = not total and 0.0 < _APART * min(ends) < max(high, -low)
+    bounds = _bounds(curves, cost) if total else []
     if total:
-        _total_scale(axes, low, high)
+        _total_scale(axes, low, high, max([high, *(float(bound[-1]) for _, bound in bounds)]))
     else:
         room = 0.05 * (high - low) or 1.0
         if squeezed:
@@ -89,6 +90,8 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
         _draw(axes, curve)
     _across(axes, section)
     labels = _labels(axes, curves)
+    for curve, bound in bounds:
+        _draw_bound(axes, labels, curve, bound)
     _guide(axes, labels, curves, total=total)
     _below(axes, labels, cost, low)
     title = per(cost.name.capitalize(), cost.unit, "episode") if not total else _in("Total " + cost.name, cost.unit)
@@ -174,13 +177,32 @@ def _across(axes: Axes, section: Section) -> None:
     axes.axhline(0.0, color=GREY, linewidth=0.6, zorder=1)
 
 
-def _total_scale(axes: Axes, low: float, high: float) -> None:
-    """Set a logarithmic scale that is straight around 0, so that what is negative shows."""
+def _bounds(curves: list[Curve], cost: Cost) -> list[tuple[Curve, Floats]]:
+    """Return what the constants of each group promise of the total so far, for groups that are promised anything."""
+    found = []
+    for curve in curves:
+        card = curve.group.learnt[0].guarantee
+        if card.promised and (cost.key == "regret" or (cost.key == "violation" and card.constraints)):
+            formula = card.regret if cost.key == "regret" else card.violation
+            found.append((curve, cost.scale * np.array([formula(int(k)) for k in curve.episodes])))
+    return found
+
+
+def _draw_bound(axes: Axes, labels: Labels, curve: Curve, bound: Floats) -> None:
+    axes.plot(curve.episodes, bound, **{**DASHED, "color": curve.look["color"], "zorder": 3.0})
+    line = np.column_stack([curve.episodes, bound])
+    labels.avoid(line)
+    words = f"proved bound, at least {curve.group.learnt[0].guarantee.probability:.3g} sure"
+    labels.write(words, *(line[int(share * (len(line) - 1))] for share in (0.3, 0.15, 0.45, 0.0, 0.6)))
+
+
+def _total_scale(axes: Axes, low: float, high: float, top: float) -> None:
+    """Set a logarithmic scale up to `top` that is straight around 0, so that what is negative shows."""
     most = max(high, -low)
     straight = most / 1e3 if most > 0.0 else 1.0
     axes.set_yscale("symlog", linthresh=straight, linscale=0.4)
-    axes.set_ylim(1.6 * low if low < 0.0 else 0.0, 1.6 * high if high > 0.0 else straight)
-    powers = 10.0 ** np.arange(np.ceil(np.log10(3.0 * straight)), np.floor(np.log10(most or 1.0)) + 1)
+    axes.set_ylim(1.6 * low if low < 0.0 else 0.0, 1.6 * top if top > 0.0 else straight)
+    powers = 10.0 ** np.arange(np.ceil(np.log10(3.0 * straight)), np.floor(np.log10(max(most, top) or 1.0)) + 1)
     axes.yaxis.set_major_locator(FixedLocator([*(-powers), 0.0, *powers]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))

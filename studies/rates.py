@@ -1,0 +1,113 @@
+"""How regret and violation grow with the number of episodes: `python -m studies.rates [certified|paper] [seeds]`.
+
+Every point is a run of its own, because K is in the constants. Prints a table and the slope of log(measure) over log(K)
+with an interval, and draws the points beside the certified bound: docs/images/rates-PRESET.svg.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.style import context as style_context
+from rich.progress import Progress
+from scipy import stats
+
+import opdop
+from opdop.report.figures import save
+from opdop.report.figures.style import BLUE, DASHED, GREY, LOOK, ORANGE, VERMILION, WIDTH
+from opdop.theory import Setting, bounds
+
+PROBLEM = "factored"
+PLANS = {
+    "certified": [10**3 * 2**n for n in range(14)] + [10**7],
+    "paper": [10**4, 10**5, 10**6, 10**7, 10**8],
+}
+MEASURES = {"regret": BLUE, "violation": VERMILION, "hard_violation": ORANGE}
+LAST = 6  # points that the slope is fitted to
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "rates-{}.svg"
+
+
+def slope(episodes: list[int], values: np.ndarray) -> tuple[float, float]:
+    """Return the slope of log(values [seeds, K']) over log(K) and half of its 95 % interval; NaN if some are below 0.
+
+    With several seeds each has a slope, and the interval is that of their mean; with one it is that of the regression.
+    """
+    if (values <= 0.0).any():
+        return math.nan, math.nan
+    fits = [stats.linregress(np.log(episodes), np.log(row)) for row in values]
+    if len(fits) == 1:
+        return fits[0].slope, fits[0].stderr * float(stats.t.ppf(0.975, len(episodes) - 2))
+    slopes = np.array([fit.slope for fit in fits])
+    return float(slopes.mean()), float(stats.sem(slopes) * stats.t.ppf(0.975, len(slopes) - 1))
+
+
+def interval(episodes: list[int], values: np.ndarray) -> str:
+    """Return a slope in words."""
+    middle, half = slope(episodes, values)
+    return "no slope: not always above 0" if math.isnan(middle) else f"{middle:.3f} ± {half:.3f}"
+
+
+@style_context(LOOK)
+def draw(preset: str, plans: list[int], found: dict[str, np.ndarray], promised: dict[str, list[float]]) -> Figure:
+    """Draw the measures' means over seeds, and the bounds above them."""
+    figure = Figure(figsize=(2 * WIDTH, 0.75 * WIDTH), layout="constrained")
+    axes = figure.subplots()
+    for name, colour in MEASURES.items():
+        mean = found[name].mean(axis=0)
+        above = mean > 0.0
+        words = name.replace("_", " ")
+        axes.plot(np.array(plans)[above], mean[above], color=colour, marker="o", markersize=3, label=words)
+        if name in promised:
+            axes.plot(plans, promised[name], color=colour, label=f"bound on {words}", **DASHED)
+    trivial = [opdop.make(PROBLEM).horizon * K for K in plans]
+    axes.plot(plans, trivial, color=GREY, linewidth=0.8, label="K H: needs no proof")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("episodes K")
+    axes.set_title(f"{PROBLEM}, preset {preset}: sums over K episodes, in model units")
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    return figure
+
+
+def main() -> None:
+    """Run the study, print its table and save its figure."""
+    preset, count = (sys.argv[1:] + ["certified", "3"][len(sys.argv) - 1 :])[:2]
+    plans, seeds, cmdp = PLANS[preset], range(int(count)), opdop.make(PROBLEM)
+    runs: dict[tuple[int, int], opdop.Run] = {}
+    with Progress(transient=True) as progress:
+        bar = progress.add_task(f"{PROBLEM}, {preset}", total=sum(plans) * len(seeds))
+        for K in plans:
+            for seed in seeds:
+                runs[K, seed] = opdop.train(cmdp, episodes=K, seed=seed, preset=preset, records=2)
+                progress.advance(bar, K)
+    found = {name: np.array([[runs[K, s].history[name][-1] for K in plans] for s in seeds]) for name in MEASURES}
+    promised: dict[str, list[float]] = {}
+    if preset == "certified":
+        settings = [Setting.of(opdop.Task.of(cmdp, episodes=K)) for K in plans]
+        promised = {
+            "regret": [bounds.regret(setting).total for setting in settings],
+            "violation": [bounds.violation(setting).total for setting in settings],
+        }
+    seconds = sum(run.seconds for run in runs.values())
+    print(
+        f"{PROBLEM}, preset {preset}, {len(seeds)} seed{'s' * (len(seeds) > 1)}, {seconds:.0f} s of learning; ", end=""
+    )
+    print("means per episode, in model units\n")
+    print("| K | regret | violation | hard violation |")
+    print("|--:|--:|--:|--:|")
+    for n, K in enumerate(plans):
+        cells = (f"{found[name][:, n].mean() / K:.4f}" for name in MEASURES)
+        print(f"| {K:,} | {' | '.join(cells)} |")
+    print()
+    for name in MEASURES:
+        whole, late = interval(plans, found[name]), interval(plans[-LAST:], found[name][:, -LAST:])
+        print(f"- {name.replace('_', ' ')}: slope {whole} over all K, {late} over the last {min(LAST, len(plans))}")
+    save(draw(preset, plans, found, promised), Path(str(FIGURE).format(preset)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Least squares do not mind how many states there are, counts do: `python -m studies.states [episodes] [models]`.
+
+Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts, and draws regret
+and violation per episode so far, averaged over several models of each size: docs/images/states.svg.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.style import context as style_context
+from rich.progress import Progress
+
+import opdop
+from opdop.report.figures import save
+from opdop.report.figures.style import BLUE, GREEN, GREY, LOOK, ORANGE, WIDTH
+
+SIZES = {100: BLUE, 1_000: GREEN, 10_000: ORANGE}
+ALGORITHMS = {"opdop-lstd": ("least squares", "-"), "opdop": ("counts", (0, (3, 1.5)))}
+DIMENSION = 4
+MEASURES = {
+    "regret": "Regret, points per episode so far",
+    "hard_violation": "Hard violation, points per episode so far",
+}
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "states.svg"
+
+Curves = dict[tuple[str, int], dict[str, np.ndarray]]
+
+
+def learn(algorithm: str, states: int, episodes: int, model: int) -> opdop.Run:
+    """Return one run; one episode in 5 is measured and stands for the others."""
+    cmdp = opdop.make("random-mixture", states=states, dimension=DIMENSION, seed=model)
+    return opdop.train(cmdp, algorithm, episodes=episodes, seed=model, measure_every=5, records=200)
+
+
+@style_context(LOOK)
+def draw(curves: Curves, episodes: np.ndarray, words: str) -> Figure:
+    """Draw both measures for all sizes."""
+    figure = Figure(figsize=(2 * WIDTH, 0.85 * WIDTH), layout="constrained")
+    for axes, (name, title) in zip(figure.subplots(1, 2), MEASURES.items(), strict=True):
+        axes.axhline(0.0, color=GREY, linewidth=0.6)
+        for (algorithm, states), found in curves.items():
+            label, line = ALGORITHMS[algorithm]
+            axes.plot(episodes, found[name], color=SIZES[states], linestyle=line, label=f"{label}, {states:,} states")
+        axes.set_xscale("log")
+        axes.set_xlabel("episode")
+        axes.set_title(title)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, title=words)
+    return figure
+
+
+def main() -> None:
+    """Run the study, print its table and save its figure."""
+    numbers = [int(text) for text in sys.argv[1:]]
+    total, models = (numbers + [3000, 4][len(numbers) :])[:2]
+    curves: Curves = {}
+    rows = []
+    with Progress(transient=True) as progress:
+        bar = progress.add_task("mixtures", total=len(ALGORITHMS) * sum(SIZES) * models)
+        for algorithm in ALGORITHMS:
+            for states in SIZES:
+                runs = []
+                for model in range(models):
+                    runs.append(learn(algorithm, states, total, model))
+                    progress.advance(bar, states)
+                episodes = runs[0].episodes
+                curves[algorithm, states] = {
+                    name: np.mean([run.history[name].to_numpy() / episodes for run in runs], axis=0)
+                    for name in MEASURES
+                }
+                last = np.array([[run.history[name][-1] / total for name in MEASURES] for run in runs])
+                pace = np.mean([run.seconds / total for run in runs])
+                rows.append((ALGORITHMS[algorithm][0], states, last.mean(axis=0), last.std(axis=0), pace))
+    words = f"d = {DIMENSION}, preset practical, mean of {models} models of each size"
+    print(f"random-mixture, {total} episodes, {words}; points per episode (spread over models)\n")
+    print("| learner | states | regret | hard violation | ms per episode |")
+    print("|---|--:|--:|--:|--:|")
+    for learner, states, mean, spread, pace in rows:
+        cells = " | ".join(f"{mean[i]:.3f} ({spread[i]:.3f})" for i in range(2))
+        print(f"| {learner} | {states:,} | {cells} | {pace * 1e3:.2f} |")
+    save(draw(curves, episodes, words), FIGURE)
+
+
+if __name__ == "__main__":
+    main()
