@@ -286,6 +286,8 @@ def test_terminal_shows_a_bar_and_ctrl_c_ends_it() -> None:
             os.write(terminal, b"\x03")
             sent = True
     os.close(terminal)
+    if not sent:
+        os.kill(child, signal.SIGKILL)  # it would play 1e8 episodes
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
     assert "learning" in shown
     assert "/100000000" in shown
