@@ -30,7 +30,7 @@ from opdop.model.features import one_hot
 from tests.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
 from tests.test_files import assert_same_run, quick_disk, seal  # noqa: F401 - one of them is a fixture
 
-KIND = "an opdop checkpoint"
+KIND = "an opdop checkpoint of format 2"
 ROOT = Path(__file__).parents[1]
 
 

@@ -268,7 +268,7 @@ def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
     if number is not signal.SIGKILL:
         assert "interrupted: 0 of 3 runs are done; go on with: opdop sweep" in printed
     assert "Traceback" not in printed
-    _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind="an opdop checkpoint")
+    _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind="an opdop checkpoint of format 2")
     assert saved["recorder.episodes"] >= playing.episode  # saved at the end, not only at the start
     assert Sweep.open(folder).underway == ()
     assert store.finished() == set()

@@ -46,7 +46,7 @@ from opdop.model.checks import Floats
 from opdop.planning import Optimum, Values, evaluate, refine, solve
 
 CHECKPOINT = "checkpoint.npz"
-_KIND = "an opdop checkpoint"
+_KIND = "an opdop checkpoint of format 2"
 _MEASURED_TOGETHER = 8
 _WAITING_BYTES = 64 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
