@@ -7,22 +7,30 @@ the same run either way, in pieces of any size, interrupted and resumed or not.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import reprlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
 from opdop.algorithms.task import by_action, fitting, swapped
 from opdop.envs import make
+from opdop.experiment.checkpoint import (
+    CHECKPOINT,
+    KIND,
+    can_snapshot,
+    facts_of,
+    fingerprint,
+    restore_simulator,
+    simulator_state,
+    under,
+)
 from opdop.experiment.files import Arrays, damaged, plain, read_arrays, write_arrays
 from opdop.experiment.interrupts import Interrupts
 from opdop.experiment.recorder import Recorder
@@ -33,7 +41,6 @@ from opdop.model import (
     ContinuousSimulator,
     Display,
     Episode,
-    Features,
     InvalidParameterError,
     ModelSimulator,
     OpdopError,
@@ -45,30 +52,11 @@ from opdop.model import (
 from opdop.model.checks import Floats
 from opdop.planning import Optimum, Values, evaluate, refine, solve
 
-CHECKPOINT = "checkpoint.npz"
-_KIND = "an opdop checkpoint of format 2"
 _MEASURED_TOGETHER = 8
 _WAITING_BYTES = 64 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_RECORDS = 10_000_000
-_ARGUMENTS: dict[str, tuple[type, ...]] = {  # in a checkpoint
-    "problem": (str,),
-    "parameters": (dict,),
-    "algorithm": (str,),
-    "episodes": (int,),
-    "seed": (int,),
-    "preset": (str, type(None)),
-    "knobs": (dict,),
-    "planned_episodes": (int,),
-    "confidence": (int, float),
-    "slater_gap": (int, float, type(None)),
-    "dual_bound": (int, float, type(None)),
-    "noisy": (bool,),
-    "doubling": (bool,),
-    "measure_every": (int,),
-    "records": (int,),
-}
 
 
 @dataclass(frozen=True)
@@ -240,7 +228,7 @@ class _Trainer:
             "problem": self.display.name if named is None else named,
             "parameters": self.display.parameters,
             "model": None if self.cmdp is None else fingerprint(self.cmdp),
-            "task": None if self.cmdp is not None else _facts(self.simulator, task),
+            "task": None if self.cmdp is not None else facts_of(self.simulator, task),
             "algorithm": algorithm if isinstance(algorithm, str) else type(algorithm).__name__,
             "preset": preset if isinstance(algorithm, str) else None,
             "knobs": knobs,
@@ -408,7 +396,7 @@ class _Trainer:
             config={**self.config, "episodes": self.recorder.episodes},
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
-            snapshot=self.snapshot() if _can_snapshot(self.simulator) else None,
+            snapshot=self.snapshot() if can_snapshot(self.simulator) else None,
         )
 
     # Saving ----------------------------------------------------------------------------------------------------------
@@ -416,12 +404,12 @@ class _Trainer:
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Return all that the rest of the run depends on."""
         meta = {
-            "kind": _KIND,
+            "kind": KIND,
             "config": self.config,
             "episodes": self.target,
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
-            "simulator": _simulator_state(self.simulator),
+            "simulator": simulator_state(self.simulator),
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= {f"learner.{name}": value for name, value in self.learner.state().items()}
@@ -436,7 +424,7 @@ class _Trainer:
 
     def load(self, path: Path) -> None:
         """Go on from a checkpoint."""
-        meta, arrays = read_arrays(path, kind=_KIND)
+        meta, arrays = read_arrays(path, kind=KIND)
         self.restore(meta, arrays, origin=str(path))
 
     def restore(self, meta: Mapping[str, Any], arrays: Arrays, *, origin: str) -> None:
@@ -454,14 +442,14 @@ class _Trainer:
                 raise OpdopError("it does not say how its run was started.")
             self._restore(meta, arrays)
         except Exception as error:  # learners and simulators raise what they like
-            raise damaged(origin, _KIND, error) from error
+            raise damaged(origin, KIND, error) from error
 
     def _restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
         self.occupancy[:] = fitting(arrays, "occupancy", self.occupancy)
         self.policy = fitting(arrays, "policy", self.occupancy)
         TabularPolicy(self.policy)  # raises unless it is one
-        self.learner.restore(_under(arrays, "learner."))
-        self.recorder.restore(_under(arrays, "recorder."))
+        self.learner.restore(under(arrays, "learner."))
+        self.recorder.restore(under(arrays, "recorder."))
         episodes = self.recorder.episodes
         if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
             raise OpdopError("learner and history are not at the same episode.")
@@ -474,48 +462,12 @@ class _Trainer:
             raise OpdopError("the time it took is not a number of seconds.")
         self.seconds = float(seconds)
         self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
-        _restore_simulator(self.simulator, meta["simulator"])
-
-
-def read_config(folder: str | Path) -> dict[str, Any]:
-    """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
-    meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=_KIND)
-    config = meta.get("config")
-    found = {**config, "episodes": meta.get("episodes")} if isinstance(config, dict) else {}
-    for name, kinds in _ARGUMENTS.items():
-        if name not in found or not isinstance(found[name], kinds):
-            wrong = OpdopError(f"its {name} is {reprlib.repr(found.get(name))}")
-            raise damaged(Path(folder) / CHECKPOINT, _KIND, wrong)
-    return found
-
-
-def fingerprint(cmdp: TabularCMDP) -> str:
-    """Return a hash of everything a model consists of."""
-    arrays = (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial)
-    return _hash(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, cmdp.features)
-
-
-def _hash(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | None) -> str:
-    digest = hashlib.sha256(sizes.encode())
-    if features is not None:
-        digest.update(f"{features!r} {features.kernel_norm} {features.signal_norm}".encode())
-        arrays = (*arrays, features.varphi, *(features.form or ()))
-    for array in arrays:
-        digest.update(str((array.dtype, array.shape)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+        restore_simulator(self.simulator, meta["simulator"])
 
 
 def _task_of(cmdp: TabularCMDP, planned: int, confidence: float, gap: float | None, noisy: bool) -> Task:
     sizes = cmdp.horizon, cmdp.num_states, cmdp.num_actions
     return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, confidence, gap, noisy, cmdp.features)
-
-
-def _facts(simulator: Simulator, task: Task) -> dict[str, Any]:
-    """Return what tells a simulator's task from others."""
-    facts = {name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "confidence", "noisy")}
-    facts |= {"thresholds": task.thresholds.tolist(), "initial": _hash("", [task.initial], task.features)}
-    return {"simulator": type(simulator).__name__, **facts}
 
 
 def _check_sizes(theirs: Task, ours: Task) -> None:
@@ -532,28 +484,3 @@ def _whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int
         bounds = f"at least {least}" + ("" if most == math.inf else f", at most {most}")
         raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, {bounds}.")
     return int(value)
-
-
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _can_snapshot(simulator: Simulator) -> bool:
-    return isinstance(simulator, ModelSimulator) or (hasattr(simulator, "state") and hasattr(simulator, "restore"))
-
-
-def _simulator_state(simulator: Any) -> Any:
-    if isinstance(simulator, ModelSimulator):
-        return simulator.generator.bit_generator.state
-    if not _can_snapshot(simulator):
-        raise InvalidParameterError(
-            f"{type(simulator).__name__} cannot be checkpointed: give it state() (JSON data) and restore(state)."
-        )
-    return simulator.state()
-
-
-def _restore_simulator(simulator: Any, state: Any) -> None:
-    if isinstance(simulator, ModelSimulator):
-        simulator.generator.bit_generator.state = state
-    else:
-        simulator.restore(state)
