@@ -1,7 +1,7 @@
-"""How regret and violation grow with the number of episodes: `python -m studies.rates [certified|paper] [seeds]`.
+"""How regret and violation grow with the number of episodes: `python -m studies.rates PROBLEM PRESET SEEDS LARGEST_K`.
 
 Every point is a run of its own, because K is in the constants. Prints a table and the slope of log(measure) over log(K)
-with an interval, and draws the points beside the certified bound: docs/images/rates-PRESET.svg.
+with an interval, and draws the points beside the certified bound: docs/images/rates-PROBLEM-PRESET.svg.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from opdop.report.figures import save
 from opdop.report.figures.style import BLUE, DASHED, GREY, LOOK, ORANGE, VERMILION, WIDTH
 from opdop.theory import Setting, bounds
 
-PROBLEM = "factored"
 PLANS = {
     "certified": [10**3 * 2**n for n in range(14)] + [10**7],
     "paper": [10**4, 10**5, 10**6, 10**7, 10**8],
 }
 MEASURES = {"regret": BLUE, "violation": VERMILION, "hard_violation": ORANGE}
 LAST = 6  # points that the slope is fitted to
-FIGURE = Path(__file__).parents[1] / "docs" / "images" / "rates-{}.svg"
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "rates-{}-{}.svg"
 
 
 def slope(episodes: list[int], values: np.ndarray) -> tuple[float, float]:
@@ -46,14 +45,19 @@ def slope(episodes: list[int], values: np.ndarray) -> tuple[float, float]:
 
 
 def interval(episodes: list[int], values: np.ndarray) -> str:
-    """Return a slope in words."""
-    middle, half = slope(episodes, values)
-    return "no slope: not always above 0" if math.isnan(middle) else f"{middle:.3f} ± {half:.3f}"
+    """Return a slope in words; of what is always below 0, that of its size."""
+    below = bool((values < 0.0).all())
+    middle, half = slope(episodes, -values if below else values)
+    if math.isnan(middle):
+        return "no slope, as its sign changes,"
+    return f"slope {middle:.3f} ± {half:.3f}" + (" (of its size: it is negative)" if below else "")
 
 
 @style_context(LOOK)
-def draw(preset: str, plans: list[int], found: dict[str, np.ndarray], promised: dict[str, list[float]]) -> Figure:
-    """Draw the measures' means over seeds, and the bounds above them."""
+def draw(
+    problem: str, preset: str, plans: list[int], found: dict[str, np.ndarray], promised: dict[str, list[float]]
+) -> Figure:
+    """Draw the measures' means over seeds where they are above 0, and the bounds above them."""
     figure = Figure(figsize=(2 * WIDTH, 0.75 * WIDTH), layout="constrained")
     axes = figure.subplots()
     for name, colour in MEASURES.items():
@@ -63,23 +67,25 @@ def draw(preset: str, plans: list[int], found: dict[str, np.ndarray], promised: 
         axes.plot(np.array(plans)[above], mean[above], color=colour, marker="o", markersize=3, label=words)
         if name in promised:
             axes.plot(plans, promised[name], color=colour, label=f"bound on {words}", **DASHED)
-    trivial = [opdop.make(PROBLEM).horizon * K for K in plans]
+    trivial = [opdop.make(problem).horizon * K for K in plans]
     axes.plot(plans, trivial, color=GREY, linewidth=0.8, label="K H: needs no proof")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("episodes K")
-    axes.set_title(f"{PROBLEM}, preset {preset}: sums over K episodes, in model units")
+    axes.set_title(f"{problem}, preset {preset}: sums over K episodes, in model units")
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     return figure
 
 
 def main() -> None:
     """Run the study, print its table and save its figure."""
-    preset, count = (sys.argv[1:] + ["certified", "3"][len(sys.argv) - 1 :])[:2]
-    plans, seeds, cmdp = PLANS[preset], range(int(count)), opdop.make(PROBLEM)
+    defaults = ["factored", "certified", "3", "1e7"]
+    problem, preset, count, largest = [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]][:4]
+    plans, seeds = [K for K in PLANS[preset] if float(largest) >= K], range(int(count))
+    cmdp = opdop.make(problem)
     runs: dict[tuple[int, int], opdop.Run] = {}
     with Progress(transient=True) as progress:
-        bar = progress.add_task(f"{PROBLEM}, {preset}", total=sum(plans) * len(seeds))
+        bar = progress.add_task(f"{problem}, {preset}", total=sum(plans) * len(seeds))
         for K in plans:
             for seed in seeds:
                 runs[K, seed] = opdop.train(cmdp, episodes=K, seed=seed, preset=preset, records=2)
@@ -94,7 +100,7 @@ def main() -> None:
         }
     seconds = sum(run.seconds for run in runs.values())
     print(
-        f"{PROBLEM}, preset {preset}, {len(seeds)} seed{'s' * (len(seeds) > 1)}, {seconds:.0f} s of learning; ", end=""
+        f"{problem}, preset {preset}, {len(seeds)} seed{'s' * (len(seeds) > 1)}, {seconds:.0f} s of learning; ", end=""
     )
     print("means per episode, in model units\n")
     print("| K | regret | violation | hard violation |")
@@ -105,8 +111,8 @@ def main() -> None:
     print()
     for name in MEASURES:
         whole, late = interval(plans, found[name]), interval(plans[-LAST:], found[name][:, -LAST:])
-        print(f"- {name.replace('_', ' ')}: slope {whole} over all K, {late} over the last {min(LAST, len(plans))}")
-    save(draw(preset, plans, found, promised), Path(str(FIGURE).format(preset)))
+        print(f"- {name.replace('_', ' ')}: {whole} over all K, {late} over the last {min(LAST, len(plans))}")
+    save(draw(problem, preset, plans, found, promised), Path(str(FIGURE).format(problem, preset)))
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ def test_rates_prints_points_and_slopes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     monkeypatch.setattr(rates, "PLANS", {"certified": [50, 100, 200]})
-    monkeypatch.setattr(rates, "FIGURE", tmp_path / "rates-{}.svg")
-    monkeypatch.setattr(sys, "argv", ["rates", "certified", "2"])
+    monkeypatch.setattr(rates, "FIGURE", tmp_path / "rates-{}-{}.svg")
+    monkeypatch.setattr(sys, "argv", ["rates", "factored", "certified", "2"])
     rates.main()
     printed = capsys.readouterr().out
     assert "| 200 |" in printed
     assert "hard violation: slope" in printed
-    assert (tmp_path / "rates-certified.svg").exists()
+    assert (tmp_path / "rates-factored-certified.svg").exists()
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -29,6 +29,7 @@ def test_the_slope_of_a_power_is_its_exponent(seeds: int):
     plans = [10, 100, 1000, 10_000]
     values = np.array([(1.0 + seed) * np.array(plans) ** 0.7 for seed in range(seeds)])
     assert rates.slope(plans, values) == pytest.approx((0.7, 0.0), abs=1e-9)
+    assert rates.interval(plans, -values) == "slope 0.700 ± 0.000 (of its size: it is negative)"
     values[0, 1] = -1.0
     assert "no slope" in rates.interval(plans, values)
 
