@@ -146,7 +146,9 @@ def run(
     else:
         problem = make(name, **parse(name, settings or []))
         if bound and problem.continuous is not None:
-            raise InvalidParameterError(f"{name} has continuous states, for which no bound is proved; leave out --bound.")
+            raise InvalidParameterError(
+                f"{name} has continuous states, for which no bound is proved; leave out --bound."
+            )
         usual = "100000" if problem.continuous is None else "5000"  # replays take time that grows with each episode
         arguments = {
             "problem": problem,

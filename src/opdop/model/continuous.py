@@ -216,8 +216,8 @@ def densities(left: Function, bases: Sequence[Density], varphi: Function, nodes:
 
     left: a function of states [n, dim] that returns [n, A, dl]. varphi: one that returns [n, A, d2]. If left(x, a) is a
     distribution and so is each row of theta [dl, dr], then this is a kernel, and theta's norm is at most sqrt(dl). If
-    left(x, a) is a distribution at the nodes, sqrt(dl) is stated as `kernel_norm`; other rows can make a kernel too, and
-    `ContinuousCMDP` states sqrt(d1) where theta is longer.
+    left(x, a) is a distribution at the nodes, sqrt(dl) is stated as `kernel_norm`; other rows can make a kernel too,
+    and `ContinuousCMDP` states sqrt(d1) where theta is longer.
     """
     given = tuple(bases)
     for i, density in enumerate(given):

@@ -126,7 +126,7 @@ def martingale(setting: Setting) -> float:
 
 
 def regret(setting: Setting, episodes: int | None = None) -> Bound:
-    """Return the bound on the regret; with probability 1 - p it holds after all episodes, and so does the violation's."""
+    """Return the bound on the regret; with probability 1 - p it and the violation's hold after all episodes."""
     K = _episodes(setting, episodes)
     terms = {
         **policy_terms(setting, episodes=K),
@@ -156,8 +156,8 @@ def violation(setting: Setting, episodes: int | None = None) -> Bound:
 def useful_from(setting: Setting, bound: Callable[[Setting], Bound]) -> int | None:
     """Return a K from which on a preset's bound is below the trivial K H, each K with constants of its own.
 
-    It is the first from `settled_from` on, where the bound divided by K is known not to increase. None if that is beyond
-    10^60.
+    It is the first from `settled_from` on, where the bound divided by K is known not to increase. None if that is
+    beyond 10^60.
     """
 
     def useful(plan: int) -> bool:

@@ -154,8 +154,8 @@ def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
         return "the sizes of its features were not stored"
     if constants.get("reevaluate_at_growth") is not None:
         return (
-            f"`reevaluate_at_growth` = {constants['reevaluate_at_growth']:g} leaves evaluations out; between them V^k is "
-            "not <Q^k, pi^k>, on which the proof rests"
+            f"`reevaluate_at_growth` = {constants['reevaluate_at_growth']:g} leaves evaluations out; between them V^k "
+            "is not <Q^k, pi^k>, on which the proof rests"
         )
     if "nodes" in constants:
         return (
