@@ -66,7 +66,9 @@ class ContinuousCMDP:
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.continuous features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
-        features = replace(features, kernel_norm=true_norm(features.kernel_norm, theta))
+        norm = true_norm(features.kernel_norm, theta)
+        if norm != features.kernel_norm:
+            features = replace(features, kernel_norm=norm)
         fields = {
             "features": features,
             "kernel_weights": theta,

@@ -52,8 +52,9 @@ class LinearCMDP:
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
-        if features.form is not None:
-            features = replace(features, kernel_norm=true_norm(features.kernel_norm, theta))
+        norm = true_norm(features.kernel_norm, theta)
+        if features.form is not None and norm != features.kernel_norm:
+            features = replace(features, kernel_norm=norm)
         _check_integrals(features)
         model = _tabular(features, theta, signals, thresholds, initial, H, display)
         fields = {
