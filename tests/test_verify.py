@@ -350,6 +350,7 @@ def test_command_counts_coverage():
         (["factored", "--markdown", "/nowhere/at/all.md"], "there is no folder"),
         (["factored", "--preset", "safe"], "there is no preset 'safe'"),
         (["reservoir"], "has continuous states, and the theorem is for finitely many"),
+        (["reservoir", "--algorithm", "opdop"], "has continuous states, and the theorem is for finitely many"),
         (["random-mixture", "--set", "states=2000", "--algorithm", "opdop"], "verify a smaller problem"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -46,7 +46,7 @@ class Case:
             raise InvalidParameterError(
                 f"{chosen!r} cannot be verified: the paper's statements are about 'opdop' and 'opdop-lstd'."
             )
-        if chosen == "opdop-lstd" and cmdp.continuous is not None:
+        if cmdp.continuous is not None:
             raise InvalidParameterError(
                 f"{cmdp.display.name or 'this problem'} has continuous states, and the theorem is for finitely many: "
                 "verify a problem with a finite number of states."
