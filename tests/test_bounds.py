@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from opdop.report import figures
 from opdop.report.learnt import Learnt
 from opdop.theory import Setting, bounds, lemmas
 from opdop.theory.potential import CountBonuses, LinearBonuses, most_information, most_potential, pigeonhole
+from tests.continuous import separable_problem
 
 SETTINGS: dict[str, Any] = {
     "counts": ("random-tabular", False),
@@ -192,6 +194,34 @@ def test_bound_says_something_from_its_k_on(kind: str, formula: Any):
     assert (np.diff(ratios) < 0.0).all()
 
 
+@dataclass(frozen=True)
+class Sizes:
+    kernel_dim: int = 1
+    signal_dim: int = 400
+    kernel_norm: float = 1.0
+    signal_norm: float = 20.0
+    signal_length: float = 0.0175
+    blocks: int = 1
+
+
+def test_bound_of_random_signals_with_short_features_says_something_only_where_it_cannot_come_back():
+    # While information still grows as K, so does the square of the signals' radius: the bound is below K H, then above.
+    task = Task(1, 2, 1, np.array([0.3]), np.eye(2)[0], episodes=10, confidence=0.05, slater_gap=0.05, noisy=True)
+    setting = Setting.of(task, sizes=Sizes())
+    ratios = [bounds.regret(setting.replanned(plan)).total / plan for plan in (11_662, 446_083)]
+    assert ratios == [pytest.approx(0.9325, abs=5e-5), pytest.approx(1.0026, abs=5e-5)]
+    begins = bounds.useful_from(setting, bounds.regret)
+    assert begins is not None
+    assert math.log1p(begins * 0.0175**2 / 400) >= 2.0
+    plans = np.geomspace(begins, 1e6 * begins, 200)
+    after = [bounds.regret(setting.replanned(int(plan))).total / int(plan) for plan in plans]
+    assert after[0] < 1.0
+    assert (np.diff(after) < 0.0).all()
+    certain = Setting.of(replace(task, noisy=False), sizes=Sizes())
+    falling = [bounds.regret(certain.replanned(int(plan))).total / int(plan) for plan in np.geomspace(1, 1e9, 400)]
+    assert (np.diff(falling) <= 1e-12).all()
+
+
 def test_bound_grows_at_the_papers_rate():
     setting = setting_of("counts")
     ratio = bounds.regret(setting.replanned(10**14)).total / bounds.regret(setting.replanned(10**12)).total
@@ -203,6 +233,8 @@ def test_bound_of_part_of_a_plan_is_smaller_and_of_more_than_it_refused():
     totals = [bounds.regret(setting, episodes).total for episodes in (1, 100, 10_000)]
     assert totals == sorted(totals)
     assert totals[-1] == bounds.regret(setting).total
+    # All of them hold at once, as the martingale's is that of the plan.
+    assert len({bounds.violation(setting, episodes).terms["martingale"] for episodes in (1, 100, 10_000)}) == 1
     with pytest.raises(opdop.InvalidParameterError, match="a bound for a plan of 10000 episodes holds for 0 to 10000"):
         bounds.regret(setting, 10_001)
 
@@ -267,6 +299,31 @@ def test_card_says_plainly_that_nothing_is_promised(arguments: dict[str, Any], w
         figures.run_figure(learnt.run, bound=True)
 
 
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [({}, "its states are continuous"), ({"reevaluate_at_growth": 4.0}, "between them V^k is not <Q^k, pi^k>")],
+)
+def test_card_of_continuous_states_promises_nothing(knobs: dict[str, float], words: str):
+    learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, knobs=knobs))
+    assert not learnt.guarantee.promised
+    assert words in learnt.guarantee.why
+    assert (learnt.record()["guarantee"]["promised"], learnt.record()["guarantee"]["regret"]) == (False, None)
+    with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
+        figures.run_figure(learnt.run, bound=True)
+
+
+def test_martingale_of_a_plan_bounds_every_partial_sum_as_often_as_promised():
+    # The worst that Azuma allows: steps of +-(H - h)/2. A bound for each k alone would fail more often than it may.
+    task = Task(2, 1, 1, np.array([1.0]), np.ones(1), episodes=200, confidence=0.8, slater_gap=0.5)
+    setting = Setting.of(task)
+    steps = np.random.default_rng(0).choice([-0.5, 0.5], size=(4000, 200, 2)) @ np.array([2.0, 1.0])
+    walks = steps.cumsum(axis=1)
+    allowed = 0.5 * 0.8 / 2  # of the martingales' half of p, each of the two signals has half
+    assert (walks > bounds.martingale(setting)).any(axis=1).mean() <= allowed
+    each = np.array([bounds.martingale(setting.replanned(k)) for k in range(1, 201)])
+    assert (walks > each).any(axis=1).mean() > allowed
+
+
 def test_card_of_other_constants_promises_nothing():
     cmdp = opdop.make("factored")
     task = Task.of(cmdp, episodes=100)
@@ -315,11 +372,13 @@ def test_bound_in_a_figure_is_the_cards_per_episode():
     [
         (["--bound"], "--bound draws into a figure"),
         (["--bound", "--figure", "x.svg"], "preset 'practical' promises no bound"),
+        (["reservoir", "--bound", "--figure", "x.svg", "--preset", "certified"], "reservoir has continuous states"),
     ],
 )
 def test_bound_without_promise_or_figure_is_refused(arguments: list[str], words: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["run", "factored", "-k", "10", *arguments])
+    problem = [] if arguments[0] == "reservoir" else ["factored"]
+    result = CliRunner().invoke(app, ["run", *problem, "-k", "10", *arguments])
     assert result.exit_code == 2
     assert words in " ".join(result.output.split())
 

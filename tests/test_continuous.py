@@ -345,8 +345,30 @@ def test_a_model_that_breaks_the_assumption_says_where(changes: dict[str, Any], 
         broken(**changes)
 
 
+def test_weights_that_are_no_distributions_are_not_taken_to_be_short() -> None:
+    # left = (1 - w, w) is a distribution, and with w in [0.3, 0.7] theta's rows need not be any to make a kernel.
+    def inner(states: np.ndarray) -> np.ndarray:
+        w = 0.3 + 0.4 * states[:, 0]
+        rest = np.stack([1.0 - w, w], axis=1)
+        return np.stack([rest, rest[:, ::-1]], axis=1)
+
+    bases = [TruncatedNormal(0.2, 0.2), TruncatedNormal(0.8, 0.2)]
+    rest: dict[str, Any] = {"thresholds": 1.0, "initial": 0.5, "horizon": 3}
+    signals = [0.1, 0.2, 0.9], [0.4, 0.5, 0.1]
+    for theta, norm in (([0.9, 0.1, 0.3, 0.7], np.sqrt(2.0)), ([1.3, -0.3, -0.3, 1.3], 2.0)):
+        problem = ContinuousCMDP(densities(inner, bases, varphi, gauss_legendre(6)), theta, *signals, **rest)
+        task = Task.of(problem.tabular(), episodes=10, slater_gap=0.1)
+        learner = ContinuousOPDOP.build(task, "certified")
+        assert np.linalg.norm(theta) <= norm
+        assert problem.features.kernel_norm == learner.constants["kernel_norm"] == norm
+    stated = general(kernels, varphi, gauss_legendre(6), highest=10.0, kernel_norm=0.5)
+    assert ContinuousCMDP(stated, [0.3, 0.7], *signals, **rest).features.kernel_norm == np.sqrt(2.0)
+
+
 def test_general_features_say_what_is_wrong() -> None:
     nodes = gauss_legendre(4)
+    with pytest.raises(InvalidModelError, match="kernel_norm is nan; expected a bound on a norm"):
+        general(kernels, varphi, nodes, highest=5.0, kernel_norm=np.nan)
     with pytest.raises(InvalidModelError, match="at least 1"):
         general(kernels, varphi, nodes, highest=0.5)
     with pytest.raises(InvalidModelError, match="psi returns shape"):

@@ -16,6 +16,7 @@ from opdop.algorithms import SelfNormalisedRadius, WeissmanRadius
 from opdop.cli import app
 from opdop.kernels.primal_dual import update_dual
 from opdop.theory import Case, Verification, coverage, verify
+from opdop.theory.potential import CountBonuses, LinearBonuses
 from opdop.theory.statements import Statement
 from opdop.theory.verification import Row, coverage_cases, interval, standard_cases
 
@@ -32,6 +33,7 @@ SURE = (
     "regret decomposition",
     "violation decomposition",
     "potential",
+    "sum of the bonuses",
     "policy improvement",
     "dual steps",
     "price of violation",
@@ -236,6 +238,21 @@ def test_estimates_without_bonus_break_the_promise_of_optimism(tabular: Case):
     assert {"optimism", EVALUATOR} <= red(found)
 
 
+@pytest.mark.parametrize(("kind", "bonuses"), [("tabular", CountBonuses), ("linear", LinearBonuses)])
+def test_half_the_sum_of_the_bonuses_turns_a_row_red(
+    kind: str, bonuses: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+):
+    case: Case = request.getfixturevalue(kind)
+    right = verify([case], seeds=1, episodes=60)
+    tightness = right.row("sum of the bonuses").tightness
+    assert not right.broken
+    assert tightness is not None
+    assert 0.5 < tightness <= 1.0
+    most = bonuses.most
+    monkeypatch.setattr(bonuses, "most", lambda self, episodes: most(self, episodes) / 2.0)
+    assert red(verify([case], seeds=1, episodes=60)) == {"sum of the bonuses"}
+
+
 # Counting
 
 
@@ -332,6 +349,8 @@ def test_command_counts_coverage():
         (["factored", "--coverage", "--preset", "paper"], "makes none of optimism"),
         (["factored", "--markdown", "/nowhere/at/all.md"], "there is no folder"),
         (["factored", "--preset", "safe"], "there is no preset 'safe'"),
+        (["reservoir"], "has continuous states, and the theorem is for finitely many"),
+        (["reservoir", "--algorithm", "opdop"], "has continuous states, and the theorem is for finitely many"),
         (["random-mixture", "--set", "states=2000", "--algorithm", "opdop"], "verify a smaller problem"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

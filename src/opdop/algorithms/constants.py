@@ -130,7 +130,7 @@ class FeatureSizes(Protocol):
 
     @property
     def signal_length(self) -> float:
-        """The largest norm of varphi."""
+        """The largest norm of varphi; where states are continuous, over those that are carried along."""
         ...
 
     @property

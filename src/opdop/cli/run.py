@@ -145,6 +145,10 @@ def run(
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
         problem = make(name, **parse(name, settings or []))
+        if bound and problem.continuous is not None:
+            raise InvalidParameterError(
+                f"{name} has continuous states, for which no bound is proved; leave out --bound."
+            )
         usual = "100000" if problem.continuous is None else "5000"  # replays take time that grows with each episode
         arguments = {
             "problem": problem,

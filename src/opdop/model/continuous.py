@@ -215,7 +215,9 @@ def densities(left: Function, bases: Sequence[Density], varphi: Function, nodes:
     """Return the features of a kernel that mixes known densities: P(y | x, a) = left(x, a) theta (q_1(y), ..., q_r(y)).
 
     left: a function of states [n, dim] that returns [n, A, dl]. varphi: one that returns [n, A, d2]. If left(x, a) is a
-    distribution and so is each row of theta [dl, dr], then this is a kernel; theta's norm is then at most sqrt(dl).
+    distribution and so is each row of theta [dl, dr], then this is a kernel, and theta's norm is at most sqrt(dl). If
+    left(x, a) is a distribution at the nodes, sqrt(dl) is stated as `kernel_norm`; other rows can make a kernel too,
+    and `ContinuousCMDP` states sqrt(d1) where theta is longer.
     """
     given = tuple(bases)
     for i, density in enumerate(given):
@@ -247,7 +249,8 @@ def general(
     """Return features given as a function psi(states [n, dim], points [m, dim]) that returns [n, A, m, d1].
 
     varphi: a function of states that returns [n, A, d2]. highest: a bound on the density of the next state, for drawing
-    from it. kernel_norm: a bound on the weights' norm, sqrt(d1) if left out; 1 for a mixture of d1 known kernels.
+    from it. kernel_norm: a bound on the weights' norm, sqrt(d1) if left out; 1 for a mixture of d1 known kernels. Where
+    weights are longer, `ContinuousCMDP` states sqrt(d1).
     """
     probe = as_floats("psi", psi(nodes.points[:1], nodes.points), "[n,A,m,d1]")
     if probe.ndim != 4 or probe.shape[0] != 1 or probe.shape[2] != len(nodes) or 0 in probe.shape:
@@ -259,6 +262,8 @@ def general(
     if not (np.isfinite(highest) and highest >= 1.0):
         raise InvalidModelError(f"highest is {highest}; expected a bound on a density on [0, 1], so at least 1.")
     norm = np.sqrt(d1) if kernel_norm is None else kernel_norm
+    if not (np.isfinite(norm) and norm > 0.0):
+        raise InvalidModelError(f"kernel_norm is {kernel_norm}; expected a bound on a norm, so a number above 0.")
     return GeneralFeatures(
         "general", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), 0, d1, psi, varphi, float(highest)
     )

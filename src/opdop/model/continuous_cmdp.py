@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from opdop.model.continuous import ContinuousFeatures, carry
 from opdop.model.densities import Density
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
-from opdop.model.linear import read_weights
+from opdop.model.linear import read_weights, true_norm
 from opdop.model.nodes import Nodes, midpoint
 from opdop.model.policy import Policy
 from opdop.model.simulator import Episode, Seed
@@ -66,6 +66,9 @@ class ContinuousCMDP:
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.continuous features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
+        norm = true_norm(features.kernel_norm, theta)
+        if norm != features.kernel_norm:
+            features = replace(features, kernel_norm=norm)
         fields = {
             "features": features,
             "kernel_weights": theta,

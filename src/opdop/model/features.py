@@ -51,7 +51,7 @@ class Features:
 
     @property
     def signal_length(self) -> float:
-        """The largest norm of varphi(x, a)."""
+        """The largest norm of varphi(x, a); where states are continuous, over those that are carried along."""
         return 1.0 if self.form is None else float(np.sqrt((self.varphi**2).sum(axis=0).max()))
 
     def integrate(self, v: Any) -> Floats:

@@ -52,9 +52,9 @@ class LinearCMDP:
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
-        if features.form is not None and np.linalg.norm(theta, axis=-1).max() > features.kernel_norm * (1.0 + _SLACK):
-            # A mixture's weights need not be shares; a learner that took them for shares would be too sure.
-            features = replace(features, kernel_norm=float(np.sqrt(d1)))
+        norm = true_norm(features.kernel_norm, theta)
+        if features.form is not None and norm != features.kernel_norm:
+            features = replace(features, kernel_norm=norm)
         _check_integrals(features)
         model = _tabular(features, theta, signals, thresholds, initial, H, display)
         fields = {
@@ -73,6 +73,15 @@ class LinearCMDP:
 
     def __repr__(self) -> str:
         return f"LinearCMDP({self.features!r}, {self.horizon} stages, {self.model.num_constraints} constraints)"
+
+
+def true_norm(stated: float, kernel_weights: Floats) -> float:
+    """Return the stated bound on the norm of weights [H or 1, d1], or sqrt(d1) if some are longer than that.
+
+    A mixture's weights need not be shares; a learner that took them for shares would be too sure.
+    """
+    longest = float(np.linalg.norm(kernel_weights, axis=-1).max())
+    return stated if longest <= stated * (1.0 + _SLACK) else float(np.sqrt(kernel_weights.shape[-1]))
 
 
 def read_weights(

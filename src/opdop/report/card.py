@@ -17,7 +17,9 @@ def card_lines(learnt: Learnt) -> list[tuple[str, str]]:
     """Return the card as labelled lines."""
     card = learnt.guarantee
     if not card.promised:
-        return [("guarantee", f"none: {card.why}. What holds all the same, `opdop verify` shows.")]
+        finite = "nodes" not in learnt.run.constants  # of continuous states nothing is verified
+        rest = " What holds all the same, `opdop verify` shows." if finite else ""
+        return [("guarantee", f"none: {card.why}.{rest}")]
     promised = [_bound("regret", card.regret(), learnt.regret)]
     shares = [_share("regret", learnt.regret, card.regret())]
     if card.constraints:

@@ -21,7 +21,7 @@ LEGEND = (
 )
 REACH_LEGEND = (
     "bound: what the theorem promises for this many episodes, with every constant explicit. K H: what needs no proof. "
-    "useful from K: the number of episodes from which the bound is below K H."
+    "useful from K: a number of episodes from which on the bound is below K H."
 )
 COVERAGE_LEGEND = (
     "optimistic: runs in which no estimate was too low, at any episode, stage, state, action and signal. two-sided: "

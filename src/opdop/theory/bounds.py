@@ -112,26 +112,27 @@ def dual_steps(setting: Setting, episodes: int | None = None) -> float:
     return setting.constants.dual_step_size * _episodes(setting, episodes) * float((reach**2).sum()) / 2.0
 
 
-def martingale(setting: Setting, episodes: int | None = None) -> float:
-    """Return the bound on one signal's martingale, which fails with probability (1 - 1/2) p / (1 + I).
+def martingale(setting: Setting) -> float:
+    """Return the bound on one signal's martingale after every episode of the plan, which fails with p / (2 (1 + I)).
 
-    Azuma and Hoeffding with one difference for each stage, of range H - h, in every episode with optimistic estimates.
+    Azuma and Hoeffding with one difference for each stage, of range H - h, in every episode with optimistic estimates;
+    in its maximal form, so that it holds after all episodes at once and a whole curve of bounds is as sure as its end.
     """
     task = setting.task
     H = task.horizon
     share = (1.0 - OPTIMISM_SHARE) * task.confidence / (1 + task.num_constraints)
     squares = H * (H + 1) * (2 * H + 1) / 6
-    return math.sqrt(_episodes(setting, episodes) * squares / 2.0 * math.log(1.0 / share))
+    return math.sqrt(task.episodes * squares / 2.0 * math.log(1.0 / share))
 
 
 def regret(setting: Setting, episodes: int | None = None) -> Bound:
-    """Return the bound on the regret; it holds together with that of the violation, with probability 1 - p."""
+    """Return the bound on the regret; with probability 1 - p it and the violation's hold after all episodes."""
     K = _episodes(setting, episodes)
     terms = {
         **policy_terms(setting, episodes=K),
         "multiplier steps": dual_steps(setting, K),
         "bonuses": setting.bonuses.most(K),
-        "martingale": martingale(setting, K),
+        "martingale": martingale(setting),
     }
     return Bound("regret", terms, K, setting.task.horizon)
 
@@ -141,7 +142,7 @@ def violation(setting: Setting, episodes: int | None = None) -> Bound:
     K, chi = _episodes(setting, episodes), setting.constants.dual_bound
     if chi <= 0.0 or setting.constants.dual_step_size <= 0.0:
         raise InvalidParameterError("without multipliers nothing is promised about the constraints.")
-    bonus, wander = setting.bonuses.most(K), martingale(setting, K)
+    bonus, wander = setting.bonuses.most(K), martingale(setting)
     terms = {
         **policy_terms(setting, episodes=K),
         "multiplier steps": dual_steps(setting, K),
@@ -153,20 +154,24 @@ def violation(setting: Setting, episodes: int | None = None) -> Bound:
 
 
 def useful_from(setting: Setting, bound: Callable[[Setting], Bound]) -> int | None:
-    """Return the K from which a preset's bound is below the trivial K H, each K with constants of its own.
+    """Return a K from which on a preset's bound is below the trivial K H, each K with constants of its own.
 
-    None if that is beyond 10^60.
+    It is the first from `settled_from` on, where the bound divided by K is known not to increase. None if that is
+    beyond 10^60.
     """
 
     def useful(plan: int) -> bool:
         return bound(setting.replanned(plan)).says_something
 
-    high = 1
+    settled = setting.bonuses.settled_from
+    if settled > LARGEST_PLAN:
+        return None
+    high = math.ceil(settled)
+    low = high - 1
     while not useful(high):
-        high *= 2
+        low, high = high, 2 * high
         if high > LARGEST_PLAN:
             return None
-    low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if useful(middle) else (middle, high)

@@ -152,6 +152,16 @@ def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
         return "its confidence rule is not a certified one"
     if radius["rule"] == "SelfNormalisedRadius" and "kernel_dim" not in constants:
         return "the sizes of its features were not stored"
+    if constants.get("reevaluate_at_growth") is not None:
+        return (
+            f"`reevaluate_at_growth` = {constants['reevaluate_at_growth']:g} leaves evaluations out; between them V^k "
+            "is not <Q^k, pi^k>, on which the proof rests"
+        )
+    if "nodes" in constants:
+        return (
+            "its states are continuous, and the theorem is proved for finitely many: the certified radius does not "
+            f"cover the error of integrals on {constants['nodes']} nodes"
+        )
     return ""
 
 

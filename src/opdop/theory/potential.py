@@ -56,6 +56,11 @@ class CountBonuses:
         visits = episodes / self.pairs
         return sum(self.pairs * pigeonhole(visits, H - h, 4.0 * float(self.radii[h]), self.ridge) for h in range(H))
 
+    @property
+    def settled_from(self) -> float:
+        """The K from which on a certified `most`(K) / K does not increase, as long as a bound says something."""
+        return 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class LinearBonuses:
@@ -69,6 +74,17 @@ class LinearBonuses:
         """Return the largest sum over episodes and stages of what the two-sided bound allows."""
         H = len(self.radii.noise)
         return sum(self._kernel(h, H, episodes) + self._signal(h, H, episodes) for h in range(H))
+
+    @property
+    def settled_from(self) -> float:
+        """The K from which on a certified `most`(K) / K does not increase, as long as a bound says something.
+
+        The radius of random signals grows with the information, which grows as K until log(1 + K L^2 / (ridge d)) = 2.
+        """
+        length = self.sizes.signal_length
+        if self.radii.signal_noise == 0.0 or self.sizes.blocks > 1 or length == 0.0:
+            return 1.0
+        return max(math.expm1(2.0) * self.ridge * self.sizes.signal_dim / length**2, 1.0)
 
     def _kernel(self, h: int, H: int, episodes: float) -> float:
         """Sum of min(H - h, 2 radius width) <= max(H - h, 2 radius) sqrt(K potential), by Cauchy and Schwarz."""

@@ -46,6 +46,11 @@ class Case:
             raise InvalidParameterError(
                 f"{chosen!r} cannot be verified: the paper's statements are about 'opdop' and 'opdop-lstd'."
             )
+        if cmdp.continuous is not None:
+            raise InvalidParameterError(
+                f"{cmdp.display.name or 'this problem'} has continuous states, and the theorem is for finitely many: "
+                "verify a problem with a finite number of states."
+            )
         return cls(cmdp, solve(cmdp), chosen, noisy, preset)
 
     @property

@@ -178,7 +178,10 @@ def _across(axes: Axes, section: Section) -> None:
 
 
 def _bounds(curves: list[Curve], cost: Cost) -> list[tuple[Curve, Floats]]:
-    """Return what the constants of each group promise of the total so far, for groups that are promised anything."""
+    """Return what the constants of each group promise of the total so far, for groups that are promised anything.
+
+    Of one run, the whole curve is as sure as its last point: the bounds hold after all episodes at once.
+    """
     found = []
     for curve in curves:
         card = curve.group.learnt[0].guarantee
