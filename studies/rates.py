@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.style import context as style_context
+from matplotlib.ticker import FuncFormatter, NullFormatter
 from rich.progress import Progress
 from scipy import stats
 
 import opdop
 from opdop.report.figures import save
-from opdop.report.figures.style import BLUE, DASHED, GREY, LOOK, ORANGE, VERMILION, WIDTH
+from opdop.report.figures.style import BLUE, DASHED, GREY, LOOK, ORANGE, VERMILION, WIDTH, count_text
 from opdop.theory import Setting, bounds
 
 PLANS = {
@@ -69,8 +70,10 @@ def draw(
             axes.plot(plans, promised[name], color=colour, label=f"bound on {words}", **DASHED)
     trivial = [opdop.make(problem).horizon * K for K in plans]
     axes.plot(plans, trivial, color=GREY, linewidth=0.8, label="K H: needs no proof")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        axis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))
+        axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("episodes K")
     axes.set_title(f"{problem}, preset {preset}: sums over K episodes, in model units")
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 import opdop
 from opdop.report.figures import save
-from opdop.report.figures.style import BLUE, GREEN, GREY, LOOK, ORANGE, WIDTH
+from opdop.report.figures.style import BLUE, GREEN, GREY, LOOK, ORANGE, WIDTH, log_episodes
 
 SIZES = {100: BLUE, 1_000: GREEN, 10_000: ORANGE}
 ALGORITHMS = {"opdop-lstd": ("least squares", "-"), "opdop": ("counts", (0, (3, 1.5)))}
@@ -45,8 +45,7 @@ def draw(curves: Curves, episodes: np.ndarray, words: str) -> Figure:
         for (algorithm, states), found in curves.items():
             label, line = ALGORITHMS[algorithm]
             axes.plot(episodes, found[name], color=SIZES[states], linestyle=line, label=f"{label}, {states:,} states")
-        axes.set_xscale("log")
-        axes.set_xlabel("episode")
+        log_episodes(axes, int(episodes[-1]))
         axes.set_title(title)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, title=words)
     return figure
