@@ -1,0 +1,328 @@
+"""How the knobs of `practical` were chosen, over all shipped problems: `python -m studies.practical [FOLDER]`.
+
+First a coarse grid, then steps around its winner; then the best, and the mildest that is nearly as good, beside the
+former numbers and `certified` on other seeds and longer runs. What is finished is kept in FOLDER (results/practical), so that a study can be interrupted;
+another version of the code needs another folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+import opdop
+
+FACTOR = 2.0  # a broken promise costs so many times the price that the optimum pays for keeping it
+SEARCH_LENGTHS, SEARCH_SEEDS = (2_000, 10_000), (0,)
+FINAL_LENGTHS, FINAL_SEEDS = (2_000, 20_000, 100_000), (1, 2)
+NEARLY = 1.15  # settings whose criterion is within this factor of the best are taken for as good
+
+KNOBS = ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "hope")
+COARSE = ((0.003, 0.03), (30.0, 300.0), (3.0, 30.0), (0.01, 1.0), (1e-9, 1.0))
+LADDERS = (  # neighbours are one step up or down
+    (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
+    (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0),
+    (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0),
+    (0.0001, 0.001, 0.01, 0.1, 1.0),
+    (1e-9, 0.1, 0.3, 1.0),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a run's constants come from."""
+
+    preset: str
+    knobs: tuple[float, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The cells of a table's row."""
+        return " | ".join(f"{value:g}" for value in self.knobs) if self.knobs else " | ".join(["-"] * len(KNOBS))
+
+    @property
+    def title(self) -> str:
+        """Its name in a table."""
+        return f"`{self.preset}`" + " before" * (self == FORMER)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The knobs as `train` takes them."""
+        return dict(zip(KNOBS, self.knobs, strict=False))  # certified has none
+
+    @property
+    def scaling(self) -> float:
+        """How far it is from the theorem's constants, in powers of ten of all scales together; hope is none."""
+        return float(np.abs(np.log10(self.knobs[:4])).sum())
+
+    def neighbours(self) -> Iterator[Setting]:
+        """Return the settings that differ by one step of one knob."""
+        for place, ladder in enumerate(LADDERS):
+            at = ladder.index(self.knobs[place])
+            for other in ladder[max(at - 1, 0) : at + 2]:
+                if other != self.knobs[place]:
+                    yield Setting(self.preset, (*self.knobs[:place], other, *self.knobs[place + 1 :]))
+
+
+FORMER = Setting("practical", (0.03, 30.0, 3.0, 1.0, 1e-9))
+CERTIFIED = Setting("certified")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, how it is learnt, for how many episodes at most and whether in the search too: a matter of time."""
+
+    problem: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    algorithm: str = "opdop"
+    noisy: bool = False
+    most: int = 100_000
+    searched: bool = True
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        parts = [f"{name} {value:g}" for name, value in self.parameters.items()]
+        parts += ["noisy"] * self.noisy + ["least squares"] * (self.algorithm == "opdop-lstd")
+        return f"{self.problem} ({', '.join(parts)})" if parts else self.problem
+
+    def lengths(self, wanted: Sequence[int]) -> list[int]:
+        """Return the lengths that are affordable."""
+        return [length for length in wanted if length <= self.most]
+
+    @cached_property
+    def cmdp(self) -> opdop.TabularCMDP:
+        """The model."""
+        return opdop.make(self.problem, **self.parameters)
+
+    @cached_property
+    def optimum(self) -> opdop.Optimum:
+        """What can be reached."""
+        return opdop.solve(self.cmdp)
+
+    def cost(self, regret: float, hard_violation: float) -> float:
+        """Return the criterion, in rewards: never negative, and 0 only for the optimum."""
+        return regret + FACTOR * float(self.optimum.dual.sum()) * hard_violation
+
+    @cached_property
+    def uniform_cost(self) -> float:
+        """What an episode of the uniform policy costs: what everyone begins with."""
+        H, S, A = self.cmdp.horizon, self.cmdp.num_states, self.cmdp.num_actions
+        values = opdop.evaluate(self.cmdp, np.full((H, S, A), 1.0 / A))
+        lacking = max(float((self.cmdp.thresholds - values.utilities).max()), 0.0)
+        return self.cost(self.optimum.value - values.reward, lacking)
+
+
+CASES = (
+    Case("factored"),
+    Case("factored", {"states": 10, "stages": 12, "moves": 5}),
+    Case("media-streaming"),
+    Case("media-streaming", {"capacity": 19, "stages": 20, "fast_services": 8}),
+    Case("media-streaming", noisy=True),
+    Case("inventory"),
+    Case("inventory", {"capacity": 8, "stages": 10}),
+    Case("random-tabular"),
+    Case("random-tabular", {"seed": 1}),
+    Case("random-tabular", {"seed": 2}),
+    Case("random-tabular", {"seed": 3}, noisy=True),
+    Case("random-tabular", {"seed": 4, "states": 20, "actions": 4, "stages": 8}),
+    Case("queue"),
+    Case("gridworld", most=20_000, searched=False),
+    Case("gridworld", {"size": 5}),
+    Case("river-crossing"),
+    Case("river-crossing", {"states": 8, "stages": 30}),
+    Case("hospital-beds"),
+    Case("random-mixture", algorithm="opdop-lstd", most=20_000),
+    Case("random-mixture", {"states": 60}, algorithm="opdop-lstd", most=20_000, searched=False),
+    Case("random-embedding", algorithm="opdop-lstd", most=20_000),
+    Case("reservoir", algorithm="opdop-lstd", most=2_000, searched=False),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run: its three measures, per episode and in the model's units."""
+
+    regret: float
+    violation: float
+    hard_violation: float
+
+
+class Notebook:
+    """Makes runs, and keeps what came of them in a file, a line for each."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = folder / "runs.jsonl"
+        lines = self.file.read_text().splitlines() if self.file.exists() else []
+        self.known = {key: Measured(*values) for key, values in map(json.loads, lines)}
+
+    def measure(self, case: Case, setting: Setting, episodes: int, seed: int) -> Measured:
+        """Return one run's measures, from the file if they are there."""
+        key = json.dumps([case.name, setting.preset, *setting.knobs, episodes, seed])
+        if key not in self.known:
+            run = opdop.train(
+                case.cmdp,
+                case.algorithm,
+                episodes=episodes,
+                seed=seed,
+                preset=setting.preset,
+                knobs=setting.by_name,
+                noisy=case.noisy,
+                records=2,
+            )
+            ends = (run.regret[-1], run.violation[-1], run.hard_violation[-1])
+            values = [float(end) / episodes for end in ends]
+            with self.file.open("a") as file:
+                file.write(json.dumps([key, values]) + "\n")
+            self.known[key] = Measured(*values)
+        return self.known[key]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Lengths and seeds with which settings are compared."""
+
+    notebook: Notebook
+    cases: tuple[Case, ...]
+    lengths: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+    def mean(self, case: Case, setting: Setting, episodes: int) -> Measured:
+        """Return the measures of a case, averaged over seeds."""
+        runs = [self.notebook.measure(case, setting, episodes, seed) for seed in self.seeds]
+        names = "regret", "violation", "hard_violation"
+        return Measured(*(float(np.mean([getattr(run, name) for run in runs])) for name in names))
+
+    def share(self, case: Case, setting: Setting, episodes: int) -> float:
+        """Return the cost of a case as a share of the uniform policy's."""
+        found = self.mean(case, setting, episodes)
+        return case.cost(found.regret, found.hard_violation) / case.uniform_cost
+
+    def shares(self, setting: Setting, lengths: Sequence[int] | None = None) -> list[float]:
+        """Return the cost of every case and length."""
+        pairs = [(case, length) for case in self.cases for length in case.lengths(self.lengths)]
+        return [
+            self.share(case, setting, length)
+            for case, length in pairs
+            if lengths is None or length in lengths
+        ]
+
+    def criterion(self, setting: Setting, lengths: Sequence[int] | None = None) -> float:
+        """Return the geometric mean of the shares."""
+        return float(np.exp(np.mean(np.log(self.shares(setting, lengths)))))
+
+    def sorted(self, settings: Iterable[Setting], words: str) -> list[Setting]:
+        """Return the settings, best first."""
+        chosen = list(settings)
+        with Progress(transient=True, console=Console(stderr=True)) as progress:
+            for setting in progress.track(chosen, description=words):
+                self.criterion(setting)
+        return sorted(chosen, key=self.criterion)
+
+
+def search(trial: Trial) -> list[Setting]:
+    """Return every setting tried, best first: a coarse grid, then steps around its winner until none is better."""
+    tried = {FORMER, *(Setting("practical", knobs) for knobs in itertools.product(*COARSE))}
+    best = trial.sorted(tried, "coarse grid")[0]
+    while True:
+        around = set(best.neighbours())
+        tried |= around
+        found = trial.sorted([best, *around], "steps around the best")[0]
+        if found == best:
+            return trial.sorted(tried, "all")
+        best = found
+
+
+def print_settings(title: str, trial: Trial, settings: Sequence[Setting]) -> None:
+    """Print a table of settings with their criterion."""
+    print(f"\n{title}\n")
+    lengths = " | ".join(f"K {length:,}" for length in trial.lengths)
+    print(f"| preset | {' | '.join(KNOBS)} | all | {lengths} |")
+    print("|---|" + "--:|" * (len(KNOBS) + 1 + len(trial.lengths)))
+    for setting in settings:
+        each = " | ".join(f"{trial.criterion(setting, [length]):.3f}" for length in trial.lengths)
+        print(f"| {setting.title} | {setting.words} | {trial.criterion(setting):.3f} | {each} |")
+
+
+def print_cases(trial: Trial, settings: Sequence[Setting]) -> None:
+    """Print, for every case at its greatest length, the measures of some settings in the problem's own units."""
+    print("\n| problem | K | regret | violation | hard violation | cost |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for case in trial.cases:
+        length = case.lengths(trial.lengths)[-1]
+        found = [trial.mean(case, setting, length) for setting in settings]
+        reward, promise, *_ = case.cmdp.display.quantities
+        scales = (("regret", reward), ("violation", promise), ("hard_violation", promise))
+        cells = [
+            " / ".join(_short(getattr(each, name) * abs(quantity.scale)) for each in found) + f" {quantity.unit}"
+            for name, quantity in scales
+        ]
+        costs = " / ".join(f"{trial.share(case, setting, length):.3f}" for setting in settings)
+        print(f"| {case.name} | {length:,} | {' | '.join(cells)} | {costs} |")
+
+
+def print_multipliers(settings: Sequence[Setting], episodes: int, seed: int) -> None:
+    """Print how well the multiplier tells the price of a promise, in the second half of a run on one problem."""
+    cmdp = opdop.make("media-streaming")
+    price = float(opdop.solve(cmdp).dual[0])
+    print(f"\nmedia-streaming, {episodes:,} episodes: the multiplier in the second half, where Y* is {price:.3f}\n")
+    print(f"| preset | {' | '.join(KNOBS)} | mean | spread | at last |")
+    print("|---|" + "--:|" * (len(KNOBS) + 3))
+    for setting in settings:
+        run = opdop.train(cmdp, episodes=episodes, seed=seed, preset=setting.preset, knobs=setting.by_name)
+        dual = run.history.filter(run.history["episode"] > episodes // 2)["dual_0"].to_numpy()
+        print(f"| {setting.title} | {setting.words} | {dual.mean():.3f} | {dual.std():.3f} | {dual[-1]:.3f} |")
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
+
+
+def losses(trial: Trial, winner: Setting, other: Setting) -> list[str]:
+    """Return in words where the winner costs more than another setting."""
+    return [
+        f"{case.name} at K {length:,}: {mine:.3f} against {its:.3f}"
+        for case in trial.cases
+        for length in case.lengths(trial.lengths)
+        if (mine := trial.share(case, winner, length)) > (its := trial.share(case, other, length))
+    ]
+
+
+def main() -> None:
+    """Run the study and print its tables."""
+    notebook = Notebook(Path(sys.argv[1] if len(sys.argv) > 1 else "results/practical"))
+    quick = Trial(notebook, tuple(case for case in CASES if case.searched), SEARCH_LENGTHS, SEARCH_SEEDS)
+    ranking = search(quick)
+    print_settings(f"Search: the best ten of {len(ranking)}, and the former numbers", quick, [*ranking[:10], FORMER])
+    best = ranking[0]
+    good = [setting for setting in ranking if quick.criterion(setting) <= NEARLY * quick.criterion(best)]
+    mild = min(good, key=lambda setting: setting.scaling)
+    alike = [setting for setting in ranking if setting.knobs[:3] == best.knobs[:3]]
+    print_settings("Search: its best with other ridge_scale and hope, as far as tried", quick, alike[:6])
+    final = Trial(notebook, CASES, FINAL_LENGTHS, FINAL_SEEDS)
+    settings = final.sorted({best, mild, FORMER, CERTIFIED}, "final, other seeds")
+    print_settings(f"Final: seeds {FINAL_SEEDS}", final, settings)
+    winner = mild if final.criterion(mild) <= NEARLY * final.criterion(settings[0]) else settings[0]
+    print(f"\nThe winner: {', '.join(f'{name} {value:g}' for name, value in winner.by_name.items())}.")
+    print_multipliers(settings, max(FINAL_LENGTHS), FINAL_SEEDS[0])
+    print("\nEach cell: the winner / before / certified.")
+    print_cases(final, (winner, FORMER, CERTIFIED))
+    for name, other in (("the former numbers", FORMER), ("certified", CERTIFIED)):
+        lost = losses(final, winner, other)
+        print(f"\nThe winner costs more than {name} in {len(lost)} of {len(final.shares(winner))}:")
+        print("\n".join(f"- {line}" for line in lost))
+
+
+if __name__ == "__main__":
+    main()
