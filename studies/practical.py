@@ -1,8 +1,8 @@
 """How the knobs of `practical` were chosen, over all shipped problems: `python -m studies.practical [FOLDER]`.
 
 First a coarse grid, then steps around its winner; then the best, and the mildest that is nearly as good, beside the
-former numbers and `certified` on other seeds and longer runs. What is finished is kept in FOLDER (results/practical), so that a study can be interrupted;
-another version of the code needs another folder.
+former numbers and `certified` on other seeds and longer runs. What is finished is kept in FOLDER (results/practical),
+so that a study can be interrupted; another version of the code needs another folder.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SEARCH_LENGTHS, SEARCH_SEEDS = (2_000, 10_000), (0,)
 FINAL_LENGTHS, FINAL_SEEDS = (2_000, 20_000, 100_000), (1, 2)
 NEARLY = 1.15  # settings whose criterion is within this factor of the best are taken for as good
 
+MEASURES = ("regret", "violation", "hard_violation")
 KNOBS = ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "hope")
 COARSE = ((0.003, 0.03), (30.0, 300.0), (3.0, 30.0), (0.01, 1.0), (1e-9, 1.0))
 LADDERS = (  # neighbours are one step up or down
@@ -59,6 +60,11 @@ class Setting:
     def by_name(self) -> dict[str, float]:
         """The knobs as `train` takes them."""
         return dict(zip(KNOBS, self.knobs, strict=False))  # certified has none
+
+    @property
+    def told(self) -> str:
+        """The knobs in words."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.by_name.items())
 
     @property
     def scaling(self) -> float:
@@ -201,8 +207,7 @@ class Trial:
     def mean(self, case: Case, setting: Setting, episodes: int) -> Measured:
         """Return the measures of a case, averaged over seeds."""
         runs = [self.notebook.measure(case, setting, episodes, seed) for seed in self.seeds]
-        names = "regret", "violation", "hard_violation"
-        return Measured(*(float(np.mean([getattr(run, name) for run in runs])) for name in names))
+        return Measured(*(float(np.mean([getattr(run, name) for run in runs])) for name in MEASURES))
 
     def share(self, case: Case, setting: Setting, episodes: int) -> float:
         """Return the cost of a case as a share of the uniform policy's."""
@@ -212,11 +217,7 @@ class Trial:
     def shares(self, setting: Setting, lengths: Sequence[int] | None = None) -> list[float]:
         """Return the cost of every case and length."""
         pairs = [(case, length) for case in self.cases for length in case.lengths(self.lengths)]
-        return [
-            self.share(case, setting, length)
-            for case, length in pairs
-            if lengths is None or length in lengths
-        ]
+        return [self.share(case, setting, length) for case, length in pairs if lengths is None or length in lengths]
 
     def criterion(self, setting: Setting, lengths: Sequence[int] | None = None) -> float:
         """Return the geometric mean of the shares."""
@@ -289,14 +290,30 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
 
 
-def losses(trial: Trial, winner: Setting, other: Setting) -> list[str]:
-    """Return in words where the winner costs more than another setting."""
-    return [
-        f"{case.name} at K {length:,}: {mine:.3f} against {its:.3f}"
-        for case in trial.cases
-        for length in case.lengths(trial.lengths)
-        if (mine := trial.share(case, winner, length)) > (its := trial.share(case, other, length))
-    ]
+def print_losses(trial: Trial, winner: Setting, others: dict[str, Setting]) -> None:
+    """Print where the winner is worse than other settings, measure by measure and in model units."""
+    pairs = [(case, length) for case in trial.cases for length in case.lengths(trial.lengths)]
+    for (name, other), measure in itertools.product(others.items(), MEASURES):
+        lost = []
+        for case, length in pairs:
+            mine, its = (getattr(trial.mean(case, setting, length), measure) for setting in (winner, other))
+            if mine > its:
+                lost.append(f"{case.name} at K {length:,} ({mine:.2g} against {its:.2g})")
+        words = f"- {measure.replace('_', ' ')}, against {name}: more in {len(lost)} of {len(pairs)}"
+        print(f"{words}: {'; '.join(lost)}" if lost else words)
+    for name, other in others.items():
+        more = sum(trial.share(case, winner, length) > trial.share(case, other, length) for case, length in pairs)
+        print(f"- cost, against {name}: more in {more} of {len(pairs)}")
+
+
+def print_by_evaluator(trial: Trial, ranking: Sequence[Setting], winner: Setting) -> None:
+    """Print what would have won the search among the problems learnt with counts, and with least squares, alone."""
+    for name, algorithm in (("counts", "opdop"), ("least squares", "opdop-lstd")):
+        cases = tuple(case for case in trial.cases if case.algorithm == algorithm)
+        alone = Trial(trial.notebook, cases, trial.lengths, trial.seeds)
+        best = min(ranking, key=alone.criterion)
+        found = " / ".join(f"{alone.criterion(setting):.3f}" for setting in (best, winner, FORMER))
+        print(f"- {name}: best {best.told}; the best / the winner / before: {found}")
 
 
 def main() -> None:
@@ -314,14 +331,14 @@ def main() -> None:
     settings = final.sorted({best, mild, FORMER, CERTIFIED}, "final, other seeds")
     print_settings(f"Final: seeds {FINAL_SEEDS}", final, settings)
     winner = mild if final.criterion(mild) <= NEARLY * final.criterion(settings[0]) else settings[0]
-    print(f"\nThe winner: {', '.join(f'{name} {value:g}' for name, value in winner.by_name.items())}.")
+    print(f"\nThe winner: {winner.told}.")
     print_multipliers(settings, max(FINAL_LENGTHS), FINAL_SEEDS[0])
     print("\nEach cell: the winner / before / certified.")
     print_cases(final, (winner, FORMER, CERTIFIED))
-    for name, other in (("the former numbers", FORMER), ("certified", CERTIFIED)):
-        lost = losses(final, winner, other)
-        print(f"\nThe winner costs more than {name} in {len(lost)} of {len(final.shares(winner))}:")
-        print("\n".join(f"- {line}" for line in lost))
+    print("\nWhere the winner is worse, per episode and in model units:\n")
+    print_losses(final, winner, {"before": FORMER, "certified": CERTIFIED})
+    print("\nThe search, by evaluator:\n")
+    print_by_evaluator(quick, ranking, winner)
 
 
 if __name__ == "__main__":

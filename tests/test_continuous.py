@@ -175,14 +175,14 @@ def test_the_reservoir_is_learnt_exactly_evaluated() -> None:
     first, last = train("reservoir", episodes=100), train("reservoir", episodes=1500)
     optimum = last.optimum
     assert optimum is not None
-    assert (first.regret[-1] / 100, first.violation[-1] / 100) > (0.1, 0.1)
-    # Measured .050 of 2.45, and .007 of a promise of 3.12: at first it is kept with too much to spare.
+    assert first.hard_violation[-1] / 100 > 0.05
+    # Measured .055 of 2.45, and .0033 of a promise of 3.12: for long it is kept with too much to spare.
     assert last.regret[-1] / 1500 < 0.06
     assert last.violation[-1] == 0.0
     assert last.hard_violation[-1] / 1500 < 0.01
     assert last.last is not None
-    assert last.last.reward > optimum.value - 0.1
-    assert last.last.utilities[0] > 3.12 - 0.13
+    assert last.last.reward > optimum.value - 0.03
+    assert last.last.utilities[0] > 3.12 - 0.01
 
 
 @pytest.mark.parametrize("algorithm", ["opdop", "opdop-lstd", "oppo"])

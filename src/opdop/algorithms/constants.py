@@ -293,9 +293,9 @@ def _certified(task: Task, dual_bound: float | None) -> Constants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.003,
+    radius_scale: float = 0.0003,
     step_scale: float = 300.0,
-    dual_step_scale: float = 100.0,
+    dual_step_scale: float = 1000.0,
     ridge_scale: float = 0.01,
     hope: float = 1.0,
 ) -> Constants:
