@@ -33,9 +33,17 @@ def random_episodes(
 
 
 def estimate(
-    episodes: Sequence[Episode], policy: Array, radii: Sequence[float], ridge: float, signals: int
+    episodes: Sequence[Episode],
+    policy: Array,
+    radii: Sequence[float],
+    ridge: float,
+    signals: int,
+    hope: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Algorithm 3: return q [J, H, S, A] and v [J, H+1, S] of a policy [H, S, A]."""
+    """Algorithm 3: return q [J, H, S, A] and v [J, H+1, S] of a policy [H, S, A].
+
+    A pair that was never visited is worth at least the share `hope` of the most, H - h; the paper has none.
+    """
     H, S, A = policy.shape
     n: Counter[tuple[int, int, int]] = Counter()
     n_next: defaultdict[tuple[int, int, int], Counter[int]] = defaultdict(Counter)
@@ -56,7 +64,8 @@ def estimate(
                     mean = math.fsum(observed[j, h, x, a]) / whole  # line 5
                     ahead = math.fsum(count / whole * v[j, h + 1, y] for y, count in n_next[h, x, a].items())
                     bonus = radii[h] / math.sqrt(whole)  # line 6
-                    q[j, h, x, a] = max(min(mean + ahead + 2.0 * bonus, H - h), 0.0)  # line 7; h from 0
+                    least = 0.0 if n[h, x, a] else hope * (H - h)
+                    q[j, h, x, a] = min(max(mean + ahead + 2.0 * bonus, least), H - h)  # line 7; h from 0
                 v[j, h, x] = math.fsum(q[j, h, x, a] * policy[h, x, a] for a in range(A))  # line 8
     return q, v
 

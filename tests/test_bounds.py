@@ -283,7 +283,7 @@ def test_card_of_a_doubling_run_adds_its_phases():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"preset": "practical"}, "multiplies the certified radius by 0.03"),
+        ({"preset": "practical"}, "multiplies the certified radius by 0.0003,"),
         ({"preset": "paper"}, "large enough C1"),
         ({"preset": "certified", "planned_episodes": 100}, "300 episodes were played, and the constants are certified"),
     ],

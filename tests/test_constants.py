@@ -118,12 +118,14 @@ def test_certified_takes_the_theorems_steps_and_the_weissman_radius(
 def test_practical_scales_certified_by_its_named_knobs():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
     certified = choose(task, "certified")
-    practical = choose(task, "practical", radius_scale=0.25, step_scale=8.0, dual_step_scale=2.0)
+    knobs = {"radius_scale": 0.25, "step_scale": 8.0, "dual_step_scale": 2.0, "ridge_scale": 0.5, "hope": 0.75}
+    practical = choose(task, "practical", **knobs)
     np.testing.assert_array_equal(practical.radius.radii(task, 1.0), certified.radius.radii(task, 1.0) / 4.0)
     assert practical.step_size == 8.0 * certified.step_size
     assert practical.dual_step_size == 2.0 * certified.dual_step_size
     assert (practical.mixing, practical.dual_bound) == (certified.mixing, certified.dual_bound)
-    assert practical.knobs == {"radius_scale": 0.25, "step_scale": 8.0, "dual_step_scale": 2.0}
+    assert (practical.ridge, practical.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, hope=0.75))
+    assert practical.knobs == knobs
 
 
 def test_practical_has_the_defaults_it_says():

@@ -175,12 +175,14 @@ def test_the_reservoir_is_learnt_exactly_evaluated() -> None:
     first, last = train("reservoir", episodes=100), train("reservoir", episodes=1500)
     optimum = last.optimum
     assert optimum is not None
-    assert (first.regret[-1] / 100, first.violation[-1] / 100) > (0.1, 0.1)
-    assert last.regret[-1] / 1500 < 0.04  # of 2.45
-    assert last.violation[-1] / 1500 < 0.12  # of a promise of 3.12
+    assert first.hard_violation[-1] / 100 > 0.05
+    # Measured .055 of 2.45, and .0033 of a promise of 3.12: for long it is kept with too much to spare.
+    assert last.regret[-1] / 1500 < 0.06
+    assert last.violation[-1] == 0.0
+    assert last.hard_violation[-1] / 1500 < 0.01
     assert last.last is not None
-    assert last.last.reward > optimum.value - 0.1
-    assert last.last.utilities[0] > 3.12 - 0.13
+    assert last.last.reward > optimum.value - 0.03
+    assert last.last.utilities[0] > 3.12 - 0.01
 
 
 @pytest.mark.parametrize("algorithm", ["opdop", "opdop-lstd", "oppo"])
@@ -229,7 +231,8 @@ def test_a_damaged_past_is_refused() -> None:
 
 
 def test_growth_of_information_keeps_the_past_short() -> None:
-    exact, rare = (train("reservoir", episodes=400, knobs=knobs) for knobs in ({}, {"reevaluate_at_growth": 2.0}))
+    calm = {"dual_step_scale": 3.0}  # the multiplier moves on with an old estimate
+    exact, rare = (train("reservoir", episodes=400, knobs=calm | more) for more in ({}, {"reevaluate_at_growth": 2.0}))
     sizes = [run.snapshot[1]["learner.past.first"].size for run in (exact, rare) if run.snapshot is not None]
     assert sizes[0] == 400
     assert sizes[1] < 80

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from opdop import Counts, Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy, Task
+from opdop.algorithms import WeissmanRadius
 from opdop.algorithms import counts as module
 from opdop.algorithms.task import by_action
 from opdop.kernels import counts as kernel
@@ -61,8 +62,8 @@ def random_policy(seed: int, sizes: tuple[int, ...]) -> TabularPolicy:
 class PerStage:
     """A radius of its own for every stage; a rule of a person's own making."""
 
-    def __init__(self, seed: int, scale: float) -> None:
-        self.seed, self.scale = seed, scale
+    def __init__(self, seed: int, scale: float, hope: float = 0.0) -> None:
+        self.seed, self.scale, self.hope = seed, scale, hope
 
     def radii(self, task: Task, ridge: float) -> Array:
         return self.scale * np.random.default_rng(self.seed).random(task.horizon)
@@ -128,6 +129,28 @@ def test_estimates_are_clipped_at_the_episodes_left_and_at_zero(make: Any):
     np.testing.assert_array_equal(counts.evaluate(TabularPolicy.uniform(1, 1, 1)).q, 0.0)
 
 
+@pytest.mark.parametrize("make", [in_table, in_lists])
+def test_what_was_never_tried_is_hoped_to_be_the_best_until_it_is_tried(make: Any):
+    H = 3
+    counts = make(task_of(H, 2, 2), radius=WeissmanRadius(1e-3, hope=1.0))
+    policy = TabularPolicy.uniform(H, 2, 2)
+    counts.observe(Episode(np.zeros(H + 1, dtype=np.int64), np.zeros(H, dtype=np.int64), np.zeros((2, H))))
+    q = counts.evaluate(policy).q
+    for h in range(H):
+        np.testing.assert_allclose(q[:, h, 0, 1], H - h, rtol=1e-15)  # the other action
+        np.testing.assert_allclose(q[:, h, 1], H - h, rtol=1e-15)  # the other state
+    assert (q[:, -1, 0, 0] < 0.01).all()  # tried once, and nothing came of it
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_certified_needs_no_hope(noisy: bool):
+    # Its own bonus is already more than anything can be worth.
+    task = Task(5, 4, 3, np.array([0.5]), np.eye(4)[0], episodes=10, slater_gap=0.1, noisy=noisy)
+    plain, hopeful = Counts(task), Counts(task, radius=WeissmanRadius(hope=1.0))
+    np.testing.assert_array_equal(plain.q, hopeful.q)
+    np.testing.assert_array_equal(plain.counts.visits.width, hopeful.counts.visits.width)
+
+
 # Against the paper's formulas, from the list of episodes
 
 
@@ -137,13 +160,14 @@ def seen(draw: st.DrawFn) -> dict[str, Any]:
     sizes = (draw(st.integers(1, 4)), draw(st.integers(1, 9)), draw(st.integers(1, 4)), draw(st.integers(1, 3)))
     count = draw(st.integers(0, 25))
     spread = draw(st.sampled_from([0.3, 1.0]))
-    seed = draw(SEEDS)
+    seed, scale = draw(SEEDS), draw(st.sampled_from([0.0, 0.1, 1.0, 5.0]))
+    hope = draw(st.sampled_from([0.0, 0.7, 1.0])) if scale else 0.0  # hope is a matter of the bonus
     return {
         "sizes": sizes,
         "episodes": random_episodes(seed, count, sizes, draw(st.sampled_from([0, 1, 4])), spread),
         "policy": random_policy(seed + 1, sizes),
         "ridge": draw(st.sampled_from([1.0, 0.4, 3.0, 1e-3])),
-        "radius": PerStage(seed + 2, draw(st.sampled_from([0.0, 0.1, 1.0, 5.0]))),
+        "radius": PerStage(seed + 2, scale, hope),
     }
 
 
@@ -151,7 +175,8 @@ def seen(draw: st.DrawFn) -> dict[str, Any]:
 def test_counts_estimate_what_the_paper_writes(case: dict[str, Any]):
     task = task_of(*case["sizes"])
     radii = case["radius"].radii(task, case["ridge"])
-    q, v = estimate(case["episodes"], case["policy"].table, radii, case["ridge"], 1 + task.num_constraints)
+    rest = case["ridge"], 1 + task.num_constraints, case["radius"].hope
+    q, v = estimate(case["episodes"], case["policy"].table, radii, *rest)
     for make in (in_table, in_lists):
         counts = make(task, radius=case["radius"], ridge=case["ridge"])
         for episode in case["episodes"]:

@@ -453,7 +453,7 @@ def test_oppo_is_opdop_with_zero_multiplier_and_mixing():
     oppo = OPPO.preset(task, Counts, "practical")
     opdop_ = OPDOP(
         task,
-        Counts(task, radius=constants.radius),
+        Counts(task, radius=constants.radius, ridge=constants.ridge),
         step_size=constants.step_size,
         dual_step_size=0.0,
         mixing=0.0,
@@ -474,7 +474,7 @@ def doubling_of(task: Task, first: int, built: list[Task] | None = None) -> Doub
     def build(phase: Task) -> OPDOP:
         if built is not None:
             built.append(phase)
-        return OPDOP.preset(phase, Counts, "practical")
+        return OPDOP.preset(phase, Counts, "practical", hope=1e-9)  # without hope the multiplier moves at once
 
     return Doubling(task, build, first=first)
 

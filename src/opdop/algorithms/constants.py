@@ -82,9 +82,13 @@ class WeissmanRadius:
     delta = (p/2) / (H S A K). Random signals: delta = (p/4) / (H S A K) and delta' = (p/4) / ((1+I) H S A K).
     For S = 1 there is nothing to learn about P, and L's term vanishes. `scale` multiplies the whole; only 1 is
     certified.
+
+    With a small scale the bonus of a pair that was never visited is small too, and what nobody has tried looks bad.
+    `hope` is the share of the most, H - h, that such a pair is then thought to be worth at least; see `first_widths`.
     """
 
     scale: float = 1.0
+    hope: float = 0.0
 
     @property
     def linear(self) -> SelfNormalisedRadius:
@@ -103,6 +107,18 @@ class WeissmanRadius:
         if task.noisy:
             doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
         return self.scale * doubled / 2.0
+
+
+def first_widths(rule: Radius, task: Task, ridge: float) -> Floats:
+    """Return the width [H] of a pair before its first visit: 1 / sqrt(ridge), or as much as the rule's hope needs.
+
+    With scale 1 and ridge 1 the bonus alone is more than any hope: 2 * radius >= H - h.
+    """
+    width = np.full(task.horizon, math.sqrt(1.0 / ridge))  # as the kernel computes it, to the last bit
+    hope = getattr(rule, "hope", 0.0)
+    if not hope:
+        return width
+    return np.maximum(width, hope * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge)))
 
 
 class FeatureSizes(Protocol):
@@ -277,21 +293,31 @@ def _certified(task: Task, dual_bound: float | None) -> Constants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.03,
-    step_scale: float = 30.0,
-    dual_step_scale: float = 3.0,
+    radius_scale: float = 0.0003,
+    step_scale: float = 300.0,
+    dual_step_scale: float = 1000.0,
+    ridge_scale: float = 0.01,
+    hope: float = 1.0,
 ) -> Constants:
+    # The defaults are what `python -m studies.practical` chose: docs/practical.md.
     numbers = _theorem(task, dual_bound)
     numbers["step_size"] *= step_scale
     numbers["dual_step_size"] *= dual_step_scale
-    knobs = {"radius_scale": radius_scale, "step_scale": step_scale, "dual_step_scale": dual_step_scale}
-    return Constants("practical", radius=WeissmanRadius(radius_scale), knobs=knobs, **numbers)
+    numbers["ridge"] *= ridge_scale
+    knobs = {
+        "radius_scale": radius_scale,
+        "step_scale": step_scale,
+        "dual_step_scale": dual_step_scale,
+        "ridge_scale": ridge_scale,
+        "hope": hope,
+    }
+    return Constants("practical", radius=WeissmanRadius(radius_scale, hope), knobs=knobs, **numbers)
 
 
 _PRESETS: dict[str, tuple[Callable[..., Constants], tuple[str, ...]]] = {
     "paper": (_paper, ("C1",)),
     "certified": (_certified, ()),
-    "practical": (_practical, ("radius_scale", "step_scale", "dual_step_scale")),
+    "practical": (_practical, ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "hope")),
 }
 
 

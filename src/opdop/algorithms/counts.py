@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius, rule_data
+from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius, first_widths, rule_data
 from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
 from opdop.kernels import counts as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
@@ -40,9 +40,9 @@ class Counts:
         J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
         self.task, self.radius, self.ridge = task, rule, float(ridge)
         self.radii = rule.radii(task, self.ridge)
-        width = math.sqrt(1.0 / self.ridge)  # as the kernel computes it, to the last bit
+        self.first_widths = first_widths(rule, task, self.ridge)
         # Before a state is visited all its actions look equally good: as good as the bonus, or anything, can be.
-        hope = np.minimum(2.0 * (self.radii * width), np.arange(H, 0, -1.0))
+        hope = np.minimum(2.0 * (self.radii * self.first_widths), np.arange(H, 0, -1.0))
         self.q = np.empty((J, H, A, S))
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = hope[:, None, None]
@@ -53,7 +53,7 @@ class Counts:
             sums=np.zeros((J, H, A * S)),
             lost=np.zeros((J, H, A * S)),
             inverse=np.full((H, A * S), 1.0 / self.ridge),
-            width=np.full((H, A * S), width),
+            width=np.repeat(self.first_widths[:, None], A * S, axis=1),
             radii=self.radii,
             ridge=self.ridge,
         )
@@ -165,7 +165,7 @@ class Counts:
         visits.sums[:] = fitting(state, "sums", visits.sums)
         visits.lost[:] = fitting(state, "lost", visits.lost)
         visits.inverse[:] = 1.0 / (visits.number + self.ridge)
-        visits.width[:] = np.sqrt(visits.inverse)
+        visits.width[:] = np.where(visits.number > 0.0, np.sqrt(visits.inverse), self.first_widths[:, None])
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
         (H, S), pairs = visits.touched.shape, visits.number.shape[1]
         is_table = bool(fitting(state, "is_table", np.array(True)))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import Constants, linear_rule
+from opdop.algorithms.constants import Constants, first_widths, linear_rule
 from opdop.algorithms.task import Estimates, Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.model import Episode, Features, InvalidParameterError
@@ -74,6 +74,7 @@ class CountLedger:
             )
         self.ridge = constants.ridge
         self.radii = constants.radius.radii(task, constants.ridge)
+        self.first_bonus = 2.0 * self.radii * first_widths(constants.radius, task, constants.ridge)
         self.seen = np.zeros((H, S, A, S))
         self.sums = np.zeros((J, H, S, A))
         self.collected = np.zeros(H)
@@ -86,9 +87,11 @@ class CountLedger:
 
     def account(self, v: Floats) -> Account:
         """Return the smoothed means and P^ V, and twice the bonus (lines 5 to 7)."""
-        below = self.visits + self.ridge
+        visits = self.visits
+        below = visits + self.ridge
         centre = (self.sums + np.einsum("hxay,jhy->jhxa", self.seen, v[:, 1:])) / below
         bonus = 2.0 * self.radii[:, None, None] / np.sqrt(below)
+        bonus = np.where(visits > 0.0, bonus, self.first_bonus[:, None, None])
         return Account(centre, np.broadcast_to(bonus, centre.shape))
 
     def add(self, episode: Episode, estimates: Estimates) -> None:
