@@ -115,10 +115,11 @@ def first_widths(rule: Radius, task: Task, ridge: float) -> Floats:
     With scale 1 and ridge 1 the bonus alone is more than any hope: 2 * radius >= H - h.
     """
     width = np.full(task.horizon, math.sqrt(1.0 / ridge))  # as the kernel computes it, to the last bit
-    hope = getattr(rule, "hope", 0.0)
+    hope: float = getattr(rule, "hope", 0.0)
     if not hope:
         return width
-    return np.maximum(width, hope * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge)))
+    wanted: Floats = np.maximum(width, hope * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge)))
+    return wanted
 
 
 class FeatureSizes(Protocol):
