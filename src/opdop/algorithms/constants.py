@@ -118,8 +118,8 @@ def first_widths(rule: Radius, task: Task, ridge: float) -> Floats:
     hope = getattr(rule, "hope", 0.0)
     if not hope:
         return width
-    hopeful: Floats = hope * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge))
-    return np.maximum(width, hopeful)
+    wide: Floats = np.maximum(width, hope * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge)))
+    return wide
 
 
 class FeatureSizes(Protocol):
