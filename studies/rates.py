@@ -1,7 +1,7 @@
 """How regret and violation grow with the number of episodes: `python -m studies.rates PROBLEM PRESET SEEDS LARGEST_K`.
 
 Every point is a run of its own, because K is in the constants. Prints a table and the slope of log(measure) over log(K)
-with an interval, and draws the points beside the certified bound: docs/images/rates-PROBLEM-PRESET.svg.
+with an interval, and draws the points beside the certified bound: docs/studies/rates-PROBLEM-PRESET.svg.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLANS = {
 }
 MEASURES = {"regret": BLUE, "violation": VERMILION, "hard_violation": ORANGE}
 LAST = 6  # points that the slope is fitted to
-FIGURE = Path(__file__).parents[1] / "docs" / "images" / "rates-{}-{}.svg"
+FIGURE = Path(__file__).parents[1] / "docs" / "studies" / "rates-{}-{}.svg"
 
 
 def slope(episodes: list[int], values: np.ndarray) -> tuple[float, float]:

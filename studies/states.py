@@ -1,7 +1,7 @@
 """Least squares do not mind how many states there are, counts do: `python -m studies.states [episodes] [models]`.
 
 Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts, and draws regret
-and violation per episode so far, averaged over several models of each size: docs/images/states.svg.
+and violation per episode so far, averaged over several models of each size: docs/studies/states.svg.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEASURES = {
     "regret": "Regret, points per episode so far",
     "hard_violation": "Hard violation, points per episode so far",
 }
-FIGURE = Path(__file__).parents[1] / "docs" / "images" / "states.svg"
+FIGURE = Path(__file__).parents[1] / "docs" / "studies" / "states.svg"
 
 Curves = dict[tuple[str, int], dict[str, np.ndarray]]
 

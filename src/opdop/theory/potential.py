@@ -8,25 +8,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from opdop.algorithms.constants import FeatureSizes, Radius, linear_rule
+from opdop.algorithms.constants import FeatureSizes, Radius, first_widths, linear_rule
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.model.checks import Floats
 
 
-def pigeonhole(visits: float, top: float, scale: float, ridge: float) -> float:
+def pigeonhole(visits: float, top: float, scale: float, ridge: float, first: float = 0.0) -> float:
     """Return the integral from -1 to visits - 1 of min(top, scale / sqrt(max(t, 0) + ridge)).
 
     It is concave in `visits`, 0 at 0, and at least the sum of the integrand over t = 0, ..., visits - 1. So the sum
-    over many cells whose visits add up to K is at most their number times this, at K divided by their number.
+    over many cells whose visits add up to K is at most their number times this, at K divided by their number. Where the
+    first visit is worth more, `first`, the integrand is that before t = 0, and all of this stays true.
     """
     if scale == 0.0:
         return 0.0
     flat = max((scale / top) ** 2 - ridge, 0.0)  # up to here the integrand is at its top
     highest = min(top, scale / math.sqrt(ridge))
     rest = math.sqrt(max(visits - 1.0, flat) + ridge) - math.sqrt(flat + ridge)
-    return highest * min(visits, 1.0 + flat) + 2.0 * scale * rest
+    extra = max(min(first, top) - highest, 0.0) * min(visits, 1.0)
+    return highest * min(visits, 1.0 + flat) + 2.0 * scale * rest + extra
 
 
 def most_information(rows: float, dim: int, length: float, ridge: float) -> float:
@@ -49,12 +51,16 @@ class CountBonuses:
     radii: Floats  # [H]
     pairs: int  # S A
     ridge: float
+    first: Floats  # [H]: width of a pair before its first visit, 1 / sqrt(ridge) unless hope makes it wider
 
     def most(self, episodes: float, signal: int = 0) -> float:
         """Return the largest sum over episodes and stages of what the two-sided bound allows; any signal's is alike."""
-        H = len(self.radii)
-        visits = episodes / self.pairs
-        return sum(self.pairs * pigeonhole(visits, H - h, 4.0 * float(self.radii[h]), self.ridge) for h in range(H))
+        H, scales = len(self.radii), 4.0 * self.radii
+        each = [
+            pigeonhole(episodes / self.pairs, H - h, float(scales[h]), self.ridge, float(scales[h] * self.first[h]))
+            for h in range(H)
+        ]
+        return self.pairs * sum(each)
 
     @property
     def settled_from(self) -> float:
@@ -115,5 +121,6 @@ Bonuses = CountBonuses | LinearBonuses
 def bonuses_of(task: Task, rule: Radius, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
     """Return the bonuses of a confidence rule, for counts or, given the features' sizes, for least squares."""
     if sizes is None:
-        return CountBonuses(rule.radii(task, ridge), task.num_states * task.num_actions, ridge)
+        pairs = task.num_states * task.num_actions
+        return CountBonuses(rule.radii(task, ridge), pairs, ridge, first_widths(rule, task, ridge))
     return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)
