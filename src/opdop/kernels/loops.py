@@ -11,6 +11,8 @@ from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.known import Transitions, count_rows, play, push
 from opdop.kernels.primal_dual import improve, update_dual
 
+_BLOCK = 64  # states whose masses are written together
+
 
 class Model(NamedTuple):
     """The environment, as the simulator knows it."""
@@ -79,10 +81,11 @@ def measure(model, policies, weight, occupancy, totals):
     for h in range(H):
         visited = occupancy[h].ravel()
         for b in range(B):
-            for a in range(A):
-                likely = policies[b, h, a]
-                for x in range(S):
-                    masses[b, x * A + a] = here[b, x] * likely[x]
+            for first in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
+                for a in range(A):
+                    likely = policies[b, h, a]
+                    for x in range(first, min(first + _BLOCK, S)):
+                        masses[b, x * A + a] = here[b, x] * likely[x]
             for pair in range(S * A):
                 visited[pair] += weight * masses[b, pair]
             for j in range(J):
