@@ -1,7 +1,8 @@
-"""Least squares do not mind how many states there are, counts do: `python -m studies.states [episodes] [models]`.
+"""Least squares do not mind how many states there are, counts do: `python -m studies.states [EPISODES MODELS]`.
 
 Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts, and draws regret
-and violation per episode so far, averaged over several models of each size: docs/studies/states.svg.
+and violation per episode so far, averaged over several models of each size: docs/studies/states.svg. With `practical`
+as a last word it uses that preset's own knobs, and only prints.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ FIGURE = Path(__file__).parents[1] / "docs" / "studies" / "states.svg"
 Curves = dict[tuple[str, int], dict[str, np.ndarray]]
 
 
-def learn(algorithm: str, states: int, episodes: int, model: int) -> opdop.Run:
+def learn(algorithm: str, states: int, episodes: int, model: int, knobs: dict[str, float]) -> opdop.Run:
     """Return one run; one episode in 5 is measured and stands for the others."""
     cmdp = opdop.make("random-mixture", states=states, dimension=DIMENSION, seed=model)
-    return opdop.train(cmdp, algorithm, episodes=episodes, seed=model, knobs=KNOBS, measure_every=5, records=200)
+    return opdop.train(cmdp, algorithm, episodes=episodes, seed=model, knobs=knobs, measure_every=5, records=200)
 
 
 @style_context(LOOK)
@@ -55,7 +56,9 @@ def draw(curves: Curves, episodes: np.ndarray, words: str) -> Figure:
 
 def main() -> None:
     """Run the study, print its table and save its figure."""
-    numbers = [int(text) for text in sys.argv[1:]]
+    own = sys.argv[-1] == "practical"
+    knobs = {} if own else KNOBS
+    numbers = [int(text) for text in sys.argv[1:] if text != "practical"]
     total, models = (numbers + [3000, 4][len(numbers) :])[:2]
     curves: Curves = {}
     rows = []
@@ -65,7 +68,7 @@ def main() -> None:
             for states in SIZES:
                 runs = []
                 for model in range(models):
-                    runs.append(learn(algorithm, states, total, model))
+                    runs.append(learn(algorithm, states, total, model, knobs))
                     progress.advance(bar, states)
                 episodes = runs[0].episodes
                 curves[algorithm, states] = {
@@ -75,7 +78,7 @@ def main() -> None:
                 last = np.array([[run.history[name][-1] / total for name in MEASURES] for run in runs])
                 pace = np.mean([run.seconds / total for run in runs])
                 rows.append((ALGORITHMS[algorithm][0], states, last.mean(axis=0), last.std(axis=0), pace))
-    scales = ", ".join(f"{name} {value:g}" for name, value in KNOBS.items())
+    scales = ", ".join(f"{name} {value:g}" for name, value in knobs.items()) or "its own knobs"
     words = f"d = {DIMENSION}, preset practical with {scales}; mean of {models} models"
     print(f"random-mixture, {total} episodes, {words}; points per episode (spread over models)\n")
     print("| learner | states | regret | hard violation | ms per episode |")
@@ -83,7 +86,8 @@ def main() -> None:
     for learner, states, mean, spread, pace in rows:
         cells = " | ".join(f"{mean[i]:.3f} ({spread[i]:.3f})" for i in range(2))
         print(f"| {learner} | {states:,} | {cells} | {pace * 1e3:.2f} |")
-    save(draw(curves, episodes, words), FIGURE)
+    if not own:
+        save(draw(curves, episodes, words), FIGURE)
 
 
 if __name__ == "__main__":

@@ -361,6 +361,14 @@ def test_a_run_that_raises_is_kept_as_failed_and_the_others_go_on(tmp_path: Path
     assert {each.name for each in (tmp_path / "runs").iterdir()} == {job.key for job, _ in sweep.runs()}
 
 
+def test_a_run_that_raises_in_a_worker_process_is_kept_as_failed_too(tmp_path: Path) -> None:
+    sweep = run_sweep({**SHORT, "problem": ["factored", INFEASIBLE]}, tmp_path, workers=1)
+    assert [(each.type, each.tries) for each in sweep.failed] == [("InfeasibleError", 1)] * 2
+    assert all("Traceback" in each.traceback for each in sweep.failed)
+    assert len(list(sweep.runs())) == 2
+    assert sweep.missing == ()
+
+
 def test_a_failed_run_that_succeeds_is_no_longer_failed(kept: Path, short: dict[str, Run]) -> None:
     store, key = Store(kept), "factored-opdop-practical-1"
     shutil.rmtree(store.run(key))
