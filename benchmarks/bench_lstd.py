@@ -8,6 +8,7 @@ import sys
 import time
 
 import numpy as np
+from numba import njit
 
 import opdop
 from benchmarks import numpy_lstd
@@ -43,7 +44,7 @@ def against_numpy() -> None:
     theirs = min(times)
     dense = sparse.dense().with_features(array(psi, varphi))
     for text, cmdp in (("sparse mixture", sparse), ("plain array", dense)):
-        ours = seconds_per_episode(cmdp, 2000)
+        ours = seconds_per_episode(cmdp, 2000, 5)
         print(
             f"  {text}: opdop {ours * 1e6:7.1f} us/episode ({1 / ours:6.0f}/s), NumPy {theirs * 1e6:8.1f} us/episode, "
             f"ratio {theirs / ours:6.1f} (aim: at least 50; 20,000/s)"
@@ -86,20 +87,60 @@ def along_a_run() -> None:
     print(f"  first tenth {first * 1e6:.1f} us/episode, last tenth {last * 1e6:.1f}, ratio {last / first:.3f}")
 
 
-def in_states_and_dimension() -> None:
-    """Print the cost for more states and more dimensions."""
-    print("\ncost in the number of states (A4 H10 d4, 5 successors) and of dimensions (S200 A4 H10)")
+@njit(fastmath={"reassoc", "contract"})
+def look_up_all(starts, successors, psi, values, stages):
+    """Add up psi V over all lists, once for each stage: no features, no regression, only what cannot be left out."""
+    total = 0.0
+    for _ in range(stages):
+        for entry in range(starts[0, 0], starts[-1, -1]):
+            y = np.uint32(successors[entry])
+            total += psi[entry] * (values[y, 0] + values[y, 1])
+    return total
+
+
+def seconds_of_lookups(cmdp: TabularCMDP, repeats: int = 5) -> float:
+    """Return what the lookups of one episode's evaluation take at least: both signals' values, once a stage."""
+    form, values = cmdp.features.form, np.ones((cmdp.num_states, 2))
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        look_up_all(form.starts, form.successors, form.psi, values, cmdp.horizon - 1)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def in_states() -> None:
+    """Print the cost for more states, next to that of the lookups alone, which caches make cheaper for few states."""
+    print("\ncost in the number of states (A4 H10 d4, 5 successors); probe: looking up both signals' V, nothing else")
     before = None
-    for states, episodes in ((1_000, 50), (10_000, 6)):
+    for states, episodes in ((1_000, 100), (10_000, 16), (100_000, 8)):
         cmdp = opdop.make("random-mixture", states=states, actions=4, stages=10)
-        cost = seconds_per_episode(cmdp, episodes, 2)
-        growth = "" if before is None else f", {cost / before:.1f} times for 10 times the states"
-        print(f"  S{states}: {cost * 1e3:.2f} ms/episode, {cost / states * 1e9:.0f} ns per state{growth}")
-        before = cost
+        seconds_of_lookups(cmdp, 1)  # compile
+        costs, probes = [], []
+        for _ in range(4):
+            probes.append(seconds_of_lookups(cmdp))
+            costs.append(seconds_per_episode(cmdp, episodes, 1))
+        cost, probe = min(costs), min(probes)
+        growth = (
+            ""
+            if before is None
+            else f"; times {cost / before[0]:.1f} for 10 times the states, probe {probe / before[1]:.1f}"
+        )
+        print(
+            f"  S{states}: {cost * 1e3:.2f} ms/episode, {cost / states * 1e9:.0f} ns per state, "
+            f"probe {probe / states * 1e9:.0f}, ratio {cost / probe:.2f}{growth}",
+            flush=True,
+        )
+        before = cost, probe
+
+
+def in_dimensions() -> None:
+    """Print the cost for more dimensions."""
+    print("\ncost in the number of dimensions (S200 A4 H10)")
     before = None
     for dimension in (4, 8, 16, 32):
         cmdp = opdop.make("random-mixture", states=200, actions=4, stages=10, dimension=dimension, share=0.95)
-        cost = seconds_per_episode(cmdp, 100, 2)
+        cost = seconds_per_episode(cmdp, 100, 4)
         growth = "" if before is None else f", {cost / before:.2f} times for twice the dimensions (quadratic: 4)"
         print(f"  d{dimension}: {cost * 1e6:.0f} us/episode{growth}")
         before = cost
@@ -126,7 +167,8 @@ def main() -> None:
     against_numpy()
     block_against_generic()
     along_a_run()
-    in_states_and_dimension()
+    in_states()
+    in_dimensions()
     memory()
 
 

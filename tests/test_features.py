@@ -61,12 +61,13 @@ def test_compiled_integral_equals_its_source_in_parts_and_as_a_whole(family: str
     assert kernel.dimension(form) == d
     for J in (1, 2, 3, 4):  # signals are integrated two at a time
         values = np.stack([v + j for j in range(J)])[:, None]
-        common, whole, parts = np.empty((J, d)), np.empty((J, d, pairs)), np.empty((J, d, pairs))
+        common = kernel.empty_common(form, J, 7)
+        whole, parts = np.empty((J, d, pairs)), np.empty((J, d, pairs))
         kernel.integrate_all.py_func(form, values, whole)
         for j in range(J):
             expected = sketch.features.integrate(values[j, 0])
             np.testing.assert_allclose(whole[j].reshape(d, 3, 7).T, expected, rtol=0, atol=1e-13)
-        kernel.moments(form, values, 0, common)
+        kernel.find_common(form, values, 0, common)
         for first, count in ((0, 4), (4, 1), (5, 16)):
             kernel.integrate(form, values, 0, common, first, count, parts[:, :, first : first + count])
         np.testing.assert_array_equal(parts, whole)

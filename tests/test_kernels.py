@@ -233,7 +233,7 @@ def test_expectations_and_pushes_are_matrix_products(sketch: Sketch, seed: int):
     H, S, A, _ = sketch.sizes
     rng = np.random.default_rng(seed)
     J = int(rng.integers(1, 5))
-    v, masses = rng.random((J, S)), rng.random((3, S * A)) * (rng.random((3, S * A)) < 0.7)
+    v, masses = rng.random((J, S)), rng.random((S * A, 3)) * (rng.random((S * A, 3)) < 0.7)
     h, row = int(rng.integers(H)), int(rng.integers(S * A))
     count = int(rng.integers(1, S * A - row + 1))
     kernel = sketch.P[h].reshape(S * A, S)
@@ -243,7 +243,7 @@ def test_expectations_and_pushes_are_matrix_products(sketch: Sketch, seed: int):
         known.expect(form.transitions, first_row + row, count, v, ahead)
         np.testing.assert_allclose(ahead, v @ kernel[row : row + count].T, **EXACT)
         known.push(form.transitions, first_row, masses, pushed)
-        np.testing.assert_allclose(pushed, 1.0 + masses @ kernel, **EXACT)
+        np.testing.assert_allclose(pushed, 1.0 + masses.T @ kernel, **EXACT)
 
 
 def test_kernels_take_what_is_read_only_and_leave_it_alone():

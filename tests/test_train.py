@@ -31,6 +31,7 @@ from opdop import (
     train,
 )
 from opdop.algorithms import counts as counts_module
+from opdop.experiment.train import next_size
 from tests.plain import random_episodes
 from tests.strategies import FORMS, Array, Sketch, evaluate_plainly, sketch_of, sketches, totals_plainly
 
@@ -349,6 +350,21 @@ def test_measuring_every_third_episode_holds_its_values():
     for name in ("estimated_reward", "dual_0", "dual_1"):
         assert bits(run.history[name].to_numpy()) == bits(full.history[name].to_numpy())
     np.testing.assert_allclose(run.history["total_reward"], full.history["reward"].to_numpy()[held].cumsum())
+
+
+def test_pieces_grow_with_speed_and_do_not_keep_anybody_waiting():
+    def after(seconds: float, rounds: int = 20) -> int:
+        size = 1
+        for _ in range(rounds):
+            size = next_size(size, seconds)
+        return size
+
+    assert [after(1e-6, rounds) for rounds in (0, 1, 2, 3)] == [1, 8, 64, 512]
+    assert after(1e-6) == 2**16
+    assert after(1e-3) == 100  # a tenth of a second
+    assert after(0.05) == after(0.25) == 8  # as many as are measured together, in at most two seconds
+    assert after(0.5) == 4
+    assert after(60.0) == 1
 
 
 def test_progress_is_told_between_pieces():

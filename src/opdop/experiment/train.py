@@ -36,6 +36,7 @@ from opdop.experiment.interrupts import Interrupts
 from opdop.experiment.recorder import Recorder
 from opdop.experiment.run import Run
 from opdop.kernels import loops
+from opdop.kernels.lanes import LANES
 from opdop.model import (
     ContinuousCMDP,
     ContinuousSimulator,
@@ -52,10 +53,10 @@ from opdop.model import (
 from opdop.model.checks import Floats
 from opdop.planning import Optimum, Values, evaluate, refine, solve
 
-_MEASURED_TOGETHER = 8
-_WAITING_BYTES = 64 * 2**20
+_WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
+_MOST_SECONDS_PER_PIECE = 2.0
 _MOST_RECORDS = 10_000_000
 
 
@@ -220,6 +221,7 @@ class _Trainer:
         value = self.optimum.value if self.optimum is not None else np.nan
         self.recorder = Recorder(task.thresholds, value, task.episodes, records)
         self.occupancy = np.zeros((task.horizon, task.num_states, task.num_actions))
+        self.waiting: Floats | None = None  # room for policies that will be measured together
         self.reservoir: list[Floats] = []
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # the last one played
@@ -277,17 +279,18 @@ class _Trainer:
         """Play until the target, with checkpoints and progress; return the run."""
         began = saved = time.monotonic()
         before = self.seconds
-        size = piece or 16
+        size = piece or 1
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
                 self.save(folder / CHECKPOINT)  # say now, not hours later, if that cannot be done
             while self.recorder.episodes < self.target:
                 tick = time.monotonic()
-                self._play(min(size, self.target - self.recorder.episodes))
+                count = min(size, self.target - self.recorder.episodes)
+                self._play(count)
                 now = time.monotonic()
                 self.seconds = before + now - began
                 if piece is None:
-                    size = int(np.clip(size * _SECONDS_PER_PIECE / max(now - tick, 1e-6), 1, min(2 * size, 2**16)))
+                    size = next_size(count, (now - tick) / count)
                 if progress is not None:
                     progress(self._progress())
                 if folder is None or interrupts.pending is not None or now - saved >= checkpoint_seconds:
@@ -312,8 +315,9 @@ class _Trainer:
         assert self.cmdp is not None
         assert isinstance(self.simulator, ModelSimulator)
         model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, self.simulator.noisy)
-        size = self.occupancy.nbytes
-        waiting = np.empty((max(1, min(_MEASURED_TOGETHER, _WAITING_BYTES // size)), *swapped(self.occupancy).shape))
+        if self.waiting is None:
+            count_waiting = max(1, min(LANES, _WAITING_BYTES // self.occupancy.nbytes))
+            self.waiting = np.empty((count_waiting, *swapped(self.occupancy).shape))
         uniforms = self.simulator.generator.random((count, self.simulator.uniforms_per_episode))
         while len(uniforms):
             J = 1 + self.task.num_constraints
@@ -323,7 +327,7 @@ class _Trainer:
                 uniforms,
                 first=self.recorder.episodes,
                 measure_every=self.measure_every,
-                waiting=waiting,
+                waiting=self.waiting,
                 occupancy=self.occupancy,
                 record=record,
             )
@@ -477,6 +481,16 @@ def _check_sizes(theirs: Task, ours: Task) -> None:
                 f"the learner is for another task: its {name} is {getattr(theirs, name)}, "
                 f"the problem's is {getattr(ours, name)}."
             )
+
+
+def next_size(size: int, seconds: float) -> int:
+    """Return how many episodes to play before looking up again, when the last `size` took so many seconds each.
+
+    Enough to be measured together, if that does not keep anybody waiting.
+    """
+    each = max(seconds, 1e-9)
+    least = min(max(1, int(_MOST_SECONDS_PER_PIECE / each)), LANES)
+    return min(max(least, int(_SECONDS_PER_PIECE / each)), 8 * size, 2**16)
 
 
 def _whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:

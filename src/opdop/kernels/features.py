@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from opdop.kernels.lanes import lay_in_pairs, look_up
+
 # Products may be fused with sums, nothing may be reordered: the same bits wherever a kernel is inlined (see known.py).
 _EXACT = {"contract"}
 
@@ -72,49 +74,79 @@ def _overload_dimension(form):
     return _by_form(form, _table_dimension, _listed_dimension, _embedded_dimension)
 
 
-def pairs_at_once(form, pairs):
-    """Return how many pairs are integrated together: all of a table's, which is read from start to end, or a block."""
-    return _pick(form, _table_pairs_at_once, _other_pairs_at_once, _other_pairs_at_once)(form, pairs)
+def pieces(form, A, S):
+    """Return how a stage is cut up: (1, S) if all its pairs are one piece, or (A, n): n states, action by action.
+
+    A table is read from start to end. Otherwise the features of a piece should stay in the fastest cache.
+    """
+    return _pick(form, _table_pieces, _other_pieces, _other_pieces)(form, A, S)
 
 
-def _table_pairs_at_once(form, pairs):
-    return pairs
+def _table_pieces(form, A, S):
+    return 1, S
 
 
-def _other_pairs_at_once(form, pairs):
-    return min(256, pairs)
+def _other_pieces(form, A, S):
+    d = dimension(form)
+    return (1, S) if d * A * S <= 2048 else (A, min(S, max(32, 1024 // d)))
 
 
-@overload(pairs_at_once)
-def _overload_pairs_at_once(form, pairs):
-    return _by_form(form, _table_pairs_at_once, _other_pairs_at_once, _other_pairs_at_once)
+@overload(pieces)
+def _overload_pieces(form, A, S):
+    return _by_form(form, _table_pieces, _other_pieces, _other_pieces)
 
 
-def moments(form, v, h, out):
-    """Write what the integrals of all pairs have in common into out [J, dr], for V = v[:, h]; only embeddings have."""
-    _pick(form, _no_moments, _no_moments, _embedded_moments)(form, v, h, out)
+def empty_common(form, J, S):
+    """Return room for what the integrals of all pairs have in common (`find_common`)."""
+    return _pick(form, _table_empty_common, _listed_empty_common, _embedded_empty_common)(form, J, S)
 
 
-def _no_moments(form, v, h, out):
+def _table_empty_common(form, J, S):
+    return np.empty((0, 0))
+
+
+def _listed_empty_common(form, J, S):
+    return np.zeros(((J + 1) // 2, 2 * S))
+
+
+def _embedded_empty_common(form, J, S):
+    return np.empty((J, form.right.shape[0]))
+
+
+@overload(empty_common)
+def _overload_empty_common(form, J, S):
+    return _by_form(form, _table_empty_common, _listed_empty_common, _embedded_empty_common)
+
+
+def find_common(form, v, h, common):
+    """Write what the integrals of all pairs have in common, for V = v[:, h]: moments, or two signals side by side."""
+    _pick(form, _no_common, _listed_common, _embedded_moments)(form, v, h, common)
+
+
+def _no_common(form, v, h, common):
     pass
 
 
-def _embedded_moments(form, v, h, out):
+def _listed_common(form, v, h, common):
+    lay_in_pairs(v, h, common)
+
+
+def _embedded_moments(form, v, h, common):
     for j in range(v.shape[0]):
         for r in range(form.right.shape[0]):
             total = 0.0
             for y in range(v.shape[2]):
                 total += form.right[r, y] * v[j, h, y]
-            out[j, r] = total
+            common[j, r] = total
 
 
-@overload(moments, jit_options={"fastmath": _EXACT})
-def _overload_moments(form, v, h, out):
-    return _by_form(form, _no_moments, _no_moments, _embedded_moments)
+@overload(find_common, jit_options={"fastmath": _EXACT})
+def _overload_find_common(form, v, h, common):
+    return _by_form(form, _no_common, _listed_common, _embedded_moments)
 
 
 def integrate(form, v, h, common, first, pairs, phi):
-    """Write phi [J, d, pairs] of the pairs from `first` on, for V = v[:, h] of v [J, H+1, S]; `common`: `moments`.
+    """Write phi [J, d, pairs] of the pairs from `first` on, for V = v[:, h] of v [J, H+1, S]; `common`: `find_common`.
 
     Signals are integrated two at a time: psi is read once for both.
     """
@@ -156,29 +188,15 @@ def _table_integrate(form, v, h, common, first, pairs, phi):
 
 
 def _listed_integrate(form, v, h, common, first, pairs, phi):
-    successors, psi, J = form.successors, form.psi, v.shape[0]
+    J = v.shape[0]
     for i in range(form.starts.shape[0]):
         starts = form.starts[i, first : first + pairs + 1]
-        for j in range(0, J - 1, 2):
-            one, two, a, b = phi[j, i], phi[j + 1, i], v[j, h], v[j + 1, h]
-            begin = np.uint64(starts[0])  # an index without a sign needs no look at it
+        for j in range(0, J, 2):
+            values, one, two = common[j // 2].reshape(-1, 2), phi[j, i], phi[min(j + 1, J - 1), i]
             for pair in range(pairs):
-                end = np.uint64(starts[pair + 1])
-                total, other = 0.0, 0.0
-                for entry in range(begin, end):
-                    y, weight = np.uint32(successors[entry]), psi[entry]
-                    total += weight * a[y]
-                    other += weight * b[y]
-                one[pair] = total
-                two[pair] = other
-                begin = end
-        if J % 2 == 1:
-            one, a = phi[J - 1, i], v[J - 1, h]
-            for pair in range(pairs):
-                total = 0.0
-                for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair + 1])):
-                    total += psi[entry] * a[np.uint32(successors[entry])]
-                one[pair] = total
+                here, beside = look_up(form.psi, form.successors, starts[pair], starts[pair + 1], values)
+                two[pair] = beside
+                one[pair] = here  # after: a last signal without a neighbour has only this one
 
 
 def _embedded_integrate(form, v, h, common, first, pairs, phi):
@@ -200,6 +218,6 @@ def _overload_integrate(form, v, h, common, first, pairs, phi):
 @njit(cache=True)
 def integrate_all(form, v, phi):
     """Write phi [J, d, A*S] of every pair for v [J, 1, S]."""
-    common = np.empty((v.shape[0], dimension(form)))
-    moments(form, v, 0, common)
+    common = empty_common(form, v.shape[0], v.shape[2])
+    find_common(form, v, 0, common)
     integrate(form, v, 0, common, 0, phi.shape[2], phi)

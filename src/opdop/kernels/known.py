@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from opdop.kernels.lanes import LANES, add_scaled
+
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
 # In what learning uses nothing is reordered, so that a kernel gives the same bits wherever it is inlined.
 _SUMS = {"reassoc", "contract", "nsz"}
@@ -104,7 +106,7 @@ def _overload_expect(transitions, first_row, count, v, out):
 
 
 def empty_values(transitions, J, S):
-    """Return room for v [J, S], laid out as `expect` reads it: by state where successors are looked up one by one."""
+    """Return room for v [J, S], laid out as `expect` and `push` use it: by state where successors are listed."""
     return (_dense_empty_values if isinstance(transitions, Dense) else _sparse_empty_values)(transitions, J, S)
 
 
@@ -122,40 +124,53 @@ def _overload_empty_values(transitions, J, S):
 
 
 def push(transitions, first_row, masses, out):
-    """Add sum_n masses[b, n] P(. | first_row + n) to out[b] [S], for several sets b of masses in one reading of P.
+    """Add sum_n masses[n, b] P(. | first_row + n) to out[b] [S], for several sets b of masses in one reading of P.
 
-    What is added to one set, and in which order, does not depend on the others.
+    What is added to one set, and in which order, does not depend on the others. Room for `LANES` sets from
+    `empty_values` is filled fastest.
     """
     (_dense_push if isinstance(transitions, Dense) else _sparse_push)(transitions, first_row, masses, out)
 
 
 def _dense_push(transitions, first_row, masses, out):
-    rows, count = transitions.rows, masses.shape[1]
+    rows, count = transitions.rows, masses.shape[0]
     whole = count - count % 4  # four rows at a time, so that `out` is read and written a quarter as often
     for n in range(0, whole, 4):
         row = first_row + n
-        for b in range(masses.shape[0]):
-            m0, m1, m2, m3 = masses[b, n], masses[b, n + 1], masses[b, n + 2], masses[b, n + 3]
+        for b in range(masses.shape[1]):
+            m0, m1, m2, m3 = masses[n, b], masses[n + 1, b], masses[n + 2, b], masses[n + 3, b]
             for y in range(out.shape[1]):
                 out[b, y] += m0 * rows[row, y] + m1 * rows[row + 1, y] + m2 * rows[row + 2, y] + m3 * rows[row + 3, y]
     for n in range(whole, count):
-        for b in range(masses.shape[0]):
+        for b in range(masses.shape[1]):
             for y in range(out.shape[1]):
-                out[b, y] += masses[b, n] * rows[first_row + n, y]
+                out[b, y] += masses[n, b] * rows[first_row + n, y]
 
 
 def _sparse_push(transitions, first_row, masses, out):
-    for b in range(masses.shape[0]):
-        for n in range(masses.shape[1]):
-            mass = masses[b, n]
+    for b in range(masses.shape[1]):
+        for n in range(masses.shape[0]):
+            mass = masses[n, b]
             if mass > 0.0:
                 for entry in range(transitions.starts[first_row + n], transitions.starts[first_row + n + 1]):
                     out[b, transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
+def _sparse_push_lanes(transitions, first_row, masses, out):
+    starts, by_state = transitions.starts[first_row : first_row + masses.shape[0] + 1], out.T
+    successors, probabilities = transitions.successors, transitions.probabilities
+    for n in range(masses.shape[0]):
+        total = 0.0
+        for b in range(LANES):
+            total += masses[n, b]
+        if total > 0.0:
+            for entry in range(np.uint64(starts[n]), np.uint64(starts[n + 1])):
+                add_scaled(masses, n, probabilities[entry], by_state, np.uint32(successors[entry]))
+
+
 @overload(push, jit_options={"fastmath": {"contract"}})
 def _overload_push(transitions, first_row, masses, out):
-    return _by_form(transitions, _dense_push, _sparse_push)
+    return _by_form(transitions, _dense_push, _sparse_push_lanes if out.layout == "F" else _sparse_push)
 
 
 def draw_next(transitions, row, uniform):
@@ -277,13 +292,13 @@ def visit(transitions, policy, initial):
     H, S, A = policy.shape
     rows = count_rows(transitions)
     d = np.zeros((H, S))
-    masses = np.empty((1, S * A))
+    masses = np.empty((S * A, 1))
     for x in range(S):
         d[0, x] = initial[x]
     for h in range(H - 1):
         for x in range(S):
             for a in range(A):
-                masses[0, x * A + a] = d[h, x] * policy[h, x, a]
+                masses[x * A + a, 0] = d[h, x] * policy[h, x, a]
         push(transitions, (h * S * A) % rows, masses, d[h + 1 : h + 2])
     return d
 

@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 
 from opdop.kernels.evaluators import evaluate, is_full, observe
-from opdop.kernels.known import Transitions, count_rows, play, push
+from opdop.kernels.known import Transitions, count_rows, empty_values, play, push
+from opdop.kernels.lanes import LANES, add_scaled
 from opdop.kernels.primal_dual import improve, update_dual
 
 _BLOCK = 64  # states whose masses are written together
@@ -49,51 +50,51 @@ class Record(NamedTuple):
 
 
 @njit(cache=True, fastmath={"contract"})
-def dot(a, b):
-    """Return sum_n a[n] b[n] in four interleaved sums: fast, and always in the same order."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    whole = a.shape[0] - a.shape[0] % 4
-    for n in range(0, whole, 4):
-        s0 += a[n] * b[n]
-        s1 += a[n + 1] * b[n + 1]
-        s2 += a[n + 2] * b[n + 2]
-        s3 += a[n + 3] * b[n + 3]
-    for n in range(whole, a.shape[0]):
-        s0 += a[n] * b[n]
-    return (s0 + s1) + (s2 + s3)
-
-
-@njit(cache=True, fastmath={"contract"})
 def measure(model, policies, weight, occupancy, totals):
-    """Write the exact expected totals [B, J] of several policies [B, H, A, S] in one reading of the model.
+    """Write the exact expected totals [B, J] of at most `LANES` policies [B, H, A, S] in one reading of the model.
 
     Adds weight times each policy's occupancy to occupancy [H, S, A]. A policy's numbers do not depend on the others.
     """
     J, L, S, A = model.signals.shape
     B, H = policies.shape[:2]
     rows = count_rows(model.transitions)
-    here, there = np.empty((B, S)), np.empty((B, S))
-    masses = np.empty((B, S * A))
-    for b in range(B):
+    here, there = empty_values(model.transitions, LANES, S), empty_values(model.transitions, LANES, S)
+    masses, sums = np.zeros((_BLOCK * A, LANES)), np.empty((J, LANES))
+    for b in range(LANES):
         for x in range(S):
             here[b, x] = model.initial[x]
     totals[:] = 0.0
     for h in range(H):
-        visited = occupancy[h].ravel()
-        for b in range(B):
-            for first in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
+        there[:] = 0.0
+        for first in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
+            pairs = min(_BLOCK, S - first) * A
+            visited = occupancy[h].ravel()[first * A : first * A + pairs]
+            _spread(here, policies, h, first, pairs // A, masses)
+            for n in range(pairs):
+                for b in range(B):
+                    visited[n] += weight * masses[n, b]
+            sums[:] = 0.0
+            for x in range(pairs // A):
                 for a in range(A):
-                    likely = policies[b, h, a]
-                    for x in range(first, min(first + _BLOCK, S)):
-                        masses[b, x * A + a] = here[b, x] * likely[x]
-            for pair in range(S * A):
-                visited[pair] += weight * masses[b, pair]
-            for j in range(J):
-                totals[b, j] += dot(masses[b], model.signals[j, h % L].ravel())
-        if h < H - 1:
-            there[:] = 0.0
-            push(model.transitions, (h * S * A) % rows, masses, there)
-            here, there = there, here
+                    for j in range(J):
+                        add_scaled(masses, x * A + a, model.signals[j, h % L, first + x, a], sums, j)
+            for b in range(B):
+                for j in range(J):
+                    totals[b, j] += sums[j, b]
+            if h < H - 1:
+                push(model.transitions, ((h * S + first) * A) % rows, masses[:pairs], there)
+        here, there = there, here
+
+
+@njit(cache=True)
+def _spread(here, policies, h, first, states, masses):
+    """Spread the masses of some states over their actions, into masses [states * A, LANES]."""
+    B, _, A, _ = policies.shape
+    for b in range(B):
+        for a in range(A):
+            likely, mass = policies[b, h, a, first : first + states], here[b, first : first + states]
+            for x in range(states):
+                masses[x * A + a, b] = mass[x] * likely[x]
 
 
 @njit(cache=True)

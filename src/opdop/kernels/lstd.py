@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from opdop.kernels.counts import Visits, average, count_visit
-from opdop.kernels.features import Form, dimension, integrate, moments, pairs_at_once
+from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
 from opdop.kernels.regression import REFRESH, add_row, invert, multiply, predict, quadratic_forms
 
 _EXACT = {"contract"}  # see features.py
@@ -82,10 +82,11 @@ def evaluate_linear(state, policy, q, v):
     J = q.shape[0]
     H, A, S = policy.shape
     d1, d2 = dimension(state.form), state.varphi.shape[0]
-    block = pairs_at_once(state.form, A * S)
+    parts, block = pieces(state.form, A, S)
+    room = block * A // parts
     flat_q = q.reshape(J, H, A * S)
-    phi, common = np.empty((J, d1, block)), np.empty((J, d1))
-    certain, forms = np.empty(block), np.empty(block)
+    phi, common = np.empty((J, d1, room)), empty_common(state.form, J, S)
+    certain, forms = np.empty(room), np.empty(room)
     w, u = np.empty((J, d1)), np.empty((J, d2))
     for j in range(J):
         for x in range(S):
@@ -95,29 +96,32 @@ def evaluate_linear(state, policy, q, v):
             multiply(state.inverse[j, h], state.target[j, h], w[j])  # line 5
             multiply(state.signal_inverse[h], state.signal_target[j, h], u[j])  # line 9
         signal_bonus = signal_radius(state.radii, state.signal_information[h])
-        moments(state.form, v, h + 1, common)
-        for first in range(0, A * S, block):
-            pairs = min(block, A * S - first)
-            width = state.signal_width[h, first : first + pairs]
-            for pair in range(pairs):
-                certain[pair] = signal_bonus * math.sqrt(max(width[pair], 0.0))  # line 10
-            if h < H - 1:
-                integrate(state.form, v, h + 1, common, first, pairs, phi)  # line 6
-            for j in range(J):
-                values = flat_q[j, h, first : first + pairs]
+        find_common(state.form, v, h + 1, common)
+        for x in range(0, S, block):
+            after = min(x + block, S)
+            pairs = (after - x) * A // parts
+            for part in range(parts):
+                first = part * S + x
+                width = state.signal_width[h, first : first + pairs]
                 for pair in range(pairs):
-                    values[pair] = certain[pair]
-                predict(u[j], state.varphi, first, pairs, values)
+                    certain[pair] = signal_bonus * math.sqrt(max(width[pair], 0.0))  # line 10
                 if h < H - 1:
-                    predict(w[j], phi[j], 0, pairs, values)
-                    quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
-                    radius = kernel_radius(state.radii, h, state.information[j, h])
+                    integrate(state.form, v, h + 1, common, first, pairs, phi)  # line 6
+                for j in range(J):
+                    values = flat_q[j, h, first : first + pairs]
                     for pair in range(pairs):
-                        values[pair] += radius * math.sqrt(max(forms[pair], 0.0))  # line 7
-                for pair in range(pairs):
-                    values[pair] = min(max(values[pair], 0.0), float(H - h))  # line 11
-        for j in range(J):
-            average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
+                        values[pair] = certain[pair]
+                    predict(u[j], state.varphi, first, pairs, values)
+                    if h < H - 1:
+                        predict(w[j], phi[j], 0, pairs, values)
+                        quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
+                        radius = kernel_radius(state.radii, h, state.information[j, h])
+                        for pair in range(pairs):
+                            values[pair] += radius * math.sqrt(max(forms[pair], 0.0))  # line 7
+                    for pair in range(pairs):
+                        values[pair] = min(max(values[pair], 0.0), float(H - h))  # line 11
+            for j in range(J):
+                average(q[j, h], policy[h], x, after, v[j, h])  # line 12
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -126,13 +130,13 @@ def observe_linear(state, v, states, actions, observed):
     J, H = observed.shape
     S = v.shape[2]
     d1, d2 = dimension(state.form), state.varphi.shape[0]
-    phi, common = np.empty((J, d1, 1)), np.empty((J, d1))
+    phi, common = np.empty((J, d1, 1)), empty_common(state.form, J, S)
     x, direction = np.empty(d1), np.empty(d1)
     f, along = np.empty(d2), np.empty(d2)
     for h in range(H):
         pair = actions[h] * S + states[h]
         if h < H - 1:
-            moments(state.form, v, h + 1, common)
+            find_common(state.form, v, h + 1, common)
             integrate(state.form, v, h + 1, common, pair, 1, phi)
             for j in range(J):
                 for i in range(d1):

@@ -84,25 +84,40 @@ def add_row(x, gram, inverse, direction):
 def quadratic_forms(matrix, phi, pairs, out):
     """Write phi^T matrix phi of every pair, phi [d, pairs], matrix [d, d] symmetric."""
     d = phi.shape[0]
-    inner = np.empty(pairs)
+    inner = np.zeros(pairs)
     for pair in range(pairs):
         out[pair] = 0.0
     for i in range(d):
-        row = phi[i]
-        for pair in range(pairs):
-            inner[pair] = 0.5 * matrix[i, i] * row[pair]
-        for k in range(i + 1, d):
-            factor, other = matrix[i, k], phi[k]
+        # The last four components at most are multiplied in one pass with the sum; those before them come first.
+        last = d - 1 - (d - 2 - i) % 4 if i < d - 1 else d
+        if d > 5:
             for pair in range(pairs):
-                inner[pair] += factor * other[pair]
+                inner[pair] = 0.0
+            predict(matrix[i, i + 1 : last], phi[i + 1 : last], 0, pairs, inner)
+        row, half = phi[i], 0.5 * matrix[i, i]
+        k0, k1, k2, k3 = min(last, d - 1), min(last + 1, d - 1), min(last + 2, d - 1), min(last + 3, d - 1)
+        r0, r1, r2, r3 = phi[k0], phi[k1], phi[k2], phi[k3]
+        m0 = matrix[i, k0] if last < d else 0.0
+        m1 = matrix[i, k1] if last + 1 < d else 0.0
+        m2 = matrix[i, k2] if last + 2 < d else 0.0
+        m3 = matrix[i, k3] if last + 3 < d else 0.0
         for pair in range(pairs):
-            out[pair] += 2.0 * row[pair] * inner[pair]
+            here = inner[pair] + half * row[pair] + m0 * r0[pair] + m1 * r1[pair] + m2 * r2[pair] + m3 * r3[pair]
+            out[pair] += 2.0 * row[pair] * here
 
 
 @njit(cache=True, fastmath={"contract"})
 def predict(weights, phi, first, pairs, out):
     """Add phi^T weights of the pairs from `first` on to out [pairs], phi [d, ...]."""
-    for i in range(phi.shape[0]):
+    d = phi.shape[0]
+    whole = d - d % 4  # four components at a time, so that `out` is read and written a quarter as often
+    for i in range(0, whole, 4):
+        r0, r1 = phi[i, first : first + pairs], phi[i + 1, first : first + pairs]
+        r2, r3 = phi[i + 2, first : first + pairs], phi[i + 3, first : first + pairs]
+        w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for pair in range(pairs):
+            out[pair] = (((out[pair] + w0 * r0[pair]) + w1 * r1[pair]) + w2 * r2[pair]) + w3 * r3[pair]
+    for i in range(whole, d):
         row, weight = phi[i, first : first + pairs], weights[i]
         for pair in range(pairs):
             out[pair] += weight * row[pair]

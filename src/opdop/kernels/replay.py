@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from opdop.kernels.features import moments
+from opdop.kernels.features import empty_common, find_common
 from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponential
 from opdop.kernels.regression import multiply
@@ -51,9 +51,9 @@ def record(past, entry, state, v, dr):
     J, H, d1 = state.target.shape
     d2 = state.varphi.shape[0]
     block, lane = entry // LANES, entry % LANES
-    w, u, common = np.empty(d1), np.empty(d2), np.empty((J, d1))
+    w, u, common = np.empty(d1), np.empty(d2), empty_common(state.form, J, v.shape[2])
     for h in range(H):
-        moments(state.form, v, h + 1, common)
+        find_common(state.form, v, h + 1, common)
         past.signal_radius[block, h, lane] = signal_radius(state.radii, state.signal_information[h])
         for i in range(d2):
             for k in range(d2):
