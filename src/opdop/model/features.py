@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opdop.model.continuous import Carried
 
 _ROW_SUMS = 1e-9  # by how much a base's rows may miss 1
+_SPARSE, _BEGIN = 0.25, 2  # lists are read faster than a table up to this share of it; each costs two numbers to begin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,13 +156,7 @@ def mixture(bases: Sequence[Any], varphi: Any) -> Features:
         raise InvalidModelError(f"bases is {found}; expected a list of kernels.")
     if not len(bases):
         raise InvalidModelError("bases is empty; expected at least one kernel.")
-    matrices = [_base(f"bases[{i}]", base, S, A)[_turned(S, A)] for i, base in enumerate(bases)]
-    begins = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
-    form = Listed(
-        np.array([matrix.indptr.astype(np.int64) + begin for matrix, begin in zip(matrices, begins, strict=False)]),
-        np.concatenate([matrix.indices for matrix in matrices]).astype(np.int32),
-        np.concatenate([matrix.data for matrix in matrices]),
-    )
+    form = _listed([_base(f"bases[{i}]", base, S, A)[_turned(S, A)] for i, base in enumerate(bases)])
     d2 = len(signal_table)
     return Features("mixture", S, A, len(bases), d2, 1.0, np.sqrt(d2), form, signal_table)
 
@@ -184,13 +179,21 @@ def embedding(left: Any, right: Any, varphi: Any) -> Features:
 
 
 def array(psi: Any, varphi: Any) -> Features:
-    """Return features given as plain arrays: psi [S, A, S, d1], varphi [S, A, d2]."""
+    """Return features given as plain arrays: psi [S, A, S, d1], varphi [S, A, d2].
+
+    Of a psi that is mostly zero only the rest is kept, which is faster.
+    """
     signal_table, S, A = _varphi(varphi)
     table = as_floats("psi", psi, f"[S,A,S,d1] = [{S},{A},{S},d1]")
     if table.ndim != 4 or table.shape[:3] != (S, A, S) or not table.shape[3]:
         raise InvalidModelError(f"psi has shape {list(table.shape)}; expected [S,A,S,d1] = [{S},{A},{S},d1].")
     d1, d2 = table.shape[3], len(signal_table)
-    form = Table(np.ascontiguousarray(table.transpose(2, 3, 1, 0).reshape(S, d1, A * S)))
+    by_action = table.transpose(3, 1, 0, 2).reshape(d1, A * S, S)
+    form: Form
+    if np.count_nonzero(by_action) + _BEGIN * d1 * A * S <= _SPARSE * by_action.size:
+        form = _listed([sparse.csr_array(component) for component in by_action])
+    else:
+        form = Table(np.ascontiguousarray(by_action.transpose(2, 0, 1)))
     return Features("array", S, A, d1, d2, np.sqrt(d1), np.sqrt(d2), form, signal_table)
 
 
@@ -201,6 +204,16 @@ def _varphi(varphi: Any) -> tuple[Floats, int, int]:
         raise InvalidModelError(f"varphi has shape {list(table.shape)}; expected [S,A,d2], none of them 0.")
     S, A, d2 = table.shape
     return np.ascontiguousarray(table.transpose(2, 1, 0).reshape(d2, A * S)), S, A
+
+
+def _listed(components: Sequence[Any]) -> Listed:
+    """Return psi as lists, from its components as scipy.sparse [A*S, S], by action."""
+    begins = np.cumsum([0, *(matrix.nnz for matrix in components)])
+    return Listed(
+        np.array([matrix.indptr.astype(np.int64) + begin for matrix, begin in zip(components, begins, strict=False)]),
+        np.concatenate([matrix.indices for matrix in components]).astype(np.int32),
+        np.concatenate([matrix.data for matrix in components]).astype(np.float64),
+    )
 
 
 def _turned(m: int, n: int) -> NDArray[np.int64]:
