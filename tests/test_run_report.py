@@ -326,3 +326,18 @@ def test_figure_is_the_same_every_time_and_everywhere(runs: dict[str, opdop.Run]
         assert labels(runs["factored"], tmp_path) == odd
     assert "<dc:date>" not in odd
     assert len(odd) < 400_000
+
+
+def test_the_usual_multiplier_is_its_mean_over_the_second_half_of_the_episodes():
+    # Every episode is recorded, and 101 is odd: half of the middle one counts.
+    learnt = Learnt(opdop.train("media-streaming", episodes=101, records=1000, seed=1))
+    dual = learnt.run.history["dual_0"].to_numpy()
+    assert len(dual) == 101
+    assert dual.max() > dual[-1]  # so that the mean is not the last one
+    expected = (0.5 * dual[50] + dual[51:].sum()) / 50.5 * learnt.promises[0].price_scale
+    assert learnt.usual_multipliers == pytest.approx((expected,), rel=1e-12)
+    # Few records: each stands for the episodes since the one before.
+    few = Learnt(opdop.train("media-streaming", episodes=100, records=4, seed=1))
+    episode, held = (few.run.history[name].to_numpy() for name in ("episode", "dual_0"))
+    each = np.array([held[np.searchsorted(episode, k)] for k in range(51, 101)])
+    assert few.usual_multipliers == pytest.approx((each.mean() * few.promises[0].price_scale,), rel=1e-12)

@@ -76,6 +76,18 @@ def signal_radius(radii, information):
     return radii.signal_noise * math.sqrt(radii.signal_slack + information) + radii.signal_bias
 
 
+@njit(cache=True)
+def bonus(radius, form):
+    """Return radius sqrt(form), a quadratic form that is never negative but for rounding."""
+    return radius * math.sqrt(max(form, 0.0))
+
+
+@njit(cache=True)
+def optimistic(value, stages):
+    """Return what may be hoped for in so many stages of signals in [0, 1]."""
+    return min(max(value, 0.0), float(stages))
+
+
 @njit(cache=True, fastmath=_EXACT)
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
@@ -95,7 +107,7 @@ def evaluate_linear(state, policy, q, v):
         for j in range(J):
             multiply(state.inverse[j, h], state.target[j, h], w[j])  # line 5
             multiply(state.signal_inverse[h], state.signal_target[j, h], u[j])  # line 9
-        signal_bonus = signal_radius(state.radii, state.signal_information[h])
+        radius_of_signals = signal_radius(state.radii, state.signal_information[h])
         find_common(state.form, v, h + 1, common)
         for x in range(0, S, block):
             after = min(x + block, S)
@@ -104,7 +116,7 @@ def evaluate_linear(state, policy, q, v):
                 first = part * S + x
                 width = state.signal_width[h, first : first + pairs]
                 for pair in range(pairs):
-                    certain[pair] = signal_bonus * math.sqrt(max(width[pair], 0.0))  # line 10
+                    certain[pair] = bonus(radius_of_signals, width[pair])  # line 10
                 if h < H - 1:
                     integrate(state.form, v, h + 1, common, first, pairs, phi)  # line 6
                 for j in range(J):
@@ -117,9 +129,9 @@ def evaluate_linear(state, policy, q, v):
                         quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
                         radius = kernel_radius(state.radii, h, state.information[j, h])
                         for pair in range(pairs):
-                            values[pair] += radius * math.sqrt(max(forms[pair], 0.0))  # line 7
+                            values[pair] += bonus(radius, forms[pair])  # line 7
                     for pair in range(pairs):
-                        values[pair] = min(max(values[pair], 0.0), float(H - h))  # line 11
+                        values[pair] = optimistic(values[pair], H - h)  # line 11
             for j in range(J):
                 average(q[j, h], policy[h], x, after, v[j, h])  # line 12
 
@@ -198,8 +210,8 @@ def evaluate_one_hot(state, policy, q, v):
                         value += _dot(ahead, state.weights[j, h, pair])
                         form = quadratic_form(state.inverse[j, h, pair], ahead)
                         radius = kernel_radius(state.radii, h, state.information[j, h, pair])
-                        value += radius * math.sqrt(max(form, 0.0))  # line 7
-                    q[j, h, a, x] = min(max(value, 0.0), float(H - h))  # line 11
+                        value += bonus(radius, form)  # line 7
+                    q[j, h, a, x] = optimistic(value, H - h)  # line 11
             average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
 
 

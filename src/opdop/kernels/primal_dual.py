@@ -39,6 +39,24 @@ def exponential(x):
 
 
 @njit(cache=True, fastmath={"contract"})
+def mixed(likely, mixing, actions):
+    """Return a probability, mixed with the uniform policy's."""
+    return (1.0 - mixing) * likely + mixing / actions  # line 5
+
+
+@njit(cache=True, fastmath={"contract"})
+def tilt(score, best, step_size):
+    """Return by how much a probability grows before all are scaled, as a share of the best action's growth."""
+    return exponential(step_size * (score - best))  # line 6
+
+
+@njit(cache=True)
+def settled(weight, scale):
+    """Return a weight as a probability."""
+    return max(weight * scale, PROBABILITY_FLOOR)
+
+
+@njit(cache=True, fastmath={"contract"})
 def improve(policy, q, dual, step_size, mixing, touched):
     """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then step along Q_r + sum_i Y_i Q_{g_i}.
 
@@ -80,21 +98,19 @@ def score(q, dual, h, first, last, scores, best):
 def mirror_step(policy, h, first, last, scores, best, total, step_size, mixing):
     """Improve the states from first to last in place: policy [H, A, S]; scores [A, n] and best [n] are used up."""
     A, n = policy.shape[1], last - first
-    kept, added = 1.0 - mixing, mixing / A
     for x in range(n):
         total[x] = 0.0
     for a in range(A):
         weights, likely = scores[a, :n], policy[h, a, first:last]
         for x in range(n):
-            grown = exponential(step_size * (weights[x] - best[x]))
-            weights[x] = grown * (kept * likely[x] + added)  # lines 5 and 6
+            weights[x] = tilt(weights[x], best[x], step_size) * mixed(likely[x], mixing, A)  # lines 5 and 6
             total[x] += weights[x]
     for x in range(n):
         total[x] = 1.0 / total[x]
     for a in range(A):
         weights, likely = scores[a, :n], policy[h, a, first:last]
         for x in range(n):
-            likely[x] = max(weights[x] * total[x], PROBABILITY_FLOOR)
+            likely[x] = settled(weights[x], total[x])
 
 
 @njit(cache=True)

@@ -7,15 +7,14 @@ after the other. Features of one state are laid out as everywhere, by component,
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from opdop.kernels.features import empty_common, find_common
-from opdop.kernels.lstd import kernel_radius, signal_radius
-from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponential
+from opdop.kernels.lstd import bonus, kernel_radius, optimistic, signal_radius
+from opdop.kernels.primal_dual import mixed, settled, tilt
 from opdop.kernels.regression import multiply
 
 LANES = 64  # evaluations in one block
@@ -111,7 +110,7 @@ def value_block(past, block, h, rows, features, q):
             for lane in range(LANES):
                 certain[lane] += 2.0 * rows.varphi[i, a] * inner[lane]
         for lane in range(LANES):
-            certain[lane] = past.signal_radius[block, h, lane] * math.sqrt(max(certain[lane], 0.0))
+            certain[lane] = bonus(past.signal_radius[block, h, lane], certain[lane])
         for j in range(J):
             value = q[j, a]
             for lane in range(LANES):
@@ -137,9 +136,9 @@ def value_block(past, block, h, rows, features, q):
                         form[lane] += 2.0 * f[lane] * inner[lane]
                 radius = past.radius[block, j, h]
                 for lane in range(LANES):
-                    value[lane] += radius[lane] * math.sqrt(max(form[lane], 0.0))
+                    value[lane] += bonus(radius[lane], form[lane])
             for lane in range(LANES):
-                value[lane] = min(max(value[lane], 0.0), float(H - h))
+                value[lane] = optimistic(value[lane], H - h)
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -203,25 +202,24 @@ def _weigh(q, dual, of, step_size, weights, best):
     for a in range(A):
         row = weights[a, :n]
         for s in range(n):
-            row[s] = exponential(step_size * (row[s] - best[s]))
+            row[s] = tilt(row[s], best[s], step_size)
 
 
 @njit(cache=True, fastmath=_EXACT)
 def _walk(weights, n, mixing, valued, evaluated, policy):
     """Make n mirror steps, one after the other; before step `valued` note the policy."""
     A = policy.shape[0]
-    kept, added = 1.0 - mixing, mixing / A
     for s in range(n):
         if s == valued:
             for a in range(A):
                 evaluated[a] = policy[a]
         total = 0.0
         for a in range(A):
-            policy[a] = weights[a, s] * (kept * policy[a] + added)  # lines 5 and 6
+            policy[a] = weights[a, s] * mixed(policy[a], mixing, A)  # lines 5 and 6
             total += policy[a]
-        share = 1.0 / total
+        scale = 1.0 / total
         for a in range(A):
-            policy[a] = max(policy[a] * share, PROBABILITY_FLOOR)
+            policy[a] = settled(policy[a], scale)
 
 
 @njit(cache=True)

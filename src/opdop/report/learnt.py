@@ -186,6 +186,17 @@ class Learnt:
         """The multipliers after the last episode, in own units."""
         return tuple(self.final(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
 
+    @property
+    def usual_multipliers(self) -> tuple[float, ...]:
+        """The mean multipliers over the second half of all episodes, in own units: where a restless one has been."""
+        return tuple(self._late_mean(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
+
+    def _late_mean(self, name: str) -> float:
+        """Return a column's mean over the second half; each record stands for the episodes since the one before."""
+        episodes, values = (self.run.history[each].to_numpy() for each in ("episode", name))
+        stands_for = np.diff(np.maximum(np.concatenate([[0.0], episodes]), episodes[-1] / 2.0))
+        return float(stands_for @ values / stands_for.sum())
+
     # In words ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -302,6 +313,10 @@ class Learnt:
             "multiplier": {
                 "optimum": {"model": promise.multiplier, "own": promise.own_multiplier},
                 "last": {"model": dual, "own": dual * promise.price_scale},
+                "second_half": {
+                    "model": self._late_mean(f"dual_{i}"),
+                    "own": self._late_mean(f"dual_{i}") * promise.price_scale,
+                },
             },
             "binds": promise.binds,
         }

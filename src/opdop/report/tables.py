@@ -287,9 +287,12 @@ def _costs(learnt: Learnt) -> Table:
 def _multiplier(learnt: Learnt, i: int, promise: Promise) -> str:
     """Return where a multiplier is, and where it should be."""
     of = f"{promise.quantity.name}: " if len(learnt.promises) > 1 else ""
-    end, best = short_number(learnt.multipliers[i]), short_number(promise.own_multiplier)
+    end, usual, best = map(short_number, (learnt.multipliers[i], learnt.usual_multipliers[i], promise.own_multiplier))
     unit = f"{learnt.reward.unit} " if learnt.reward.unit else ""
-    return f"{of}{end} at the end, Y* {best} (what making the promise stricter costs, {unit}per unit)"
+    return (
+        f"{of}{usual} on average over the second half, {end} at the end, Y* {best} (what making the promise stricter "
+        f"costs, {unit}per unit)"
+    )
 
 
 def _beliefs(learnt: Learnt) -> str:

@@ -98,7 +98,7 @@ def tightness_text(row: Row) -> str:
         return f"{row.off:.0e} off"
     if row.tightness is None:
         return "-"
-    return "< 0" if row.tightness < 0.0 else f"{row.tightness:.3g}"
+    return "< 0" if row.tightness < 0.0 else f"{row.tightness + 0.0:.3g}"  # 0, never -0
 
 
 def coverage_cells(study: CoverageStudy) -> list[list[str]]:
