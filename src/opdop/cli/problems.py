@@ -11,6 +11,7 @@ from rich.text import Text
 
 from opdop.algorithms import algorithms as known_algorithms
 from opdop.cli.app import app
+from opdop.cli.options import AsJson
 from opdop.cli.output import busy, console, print_json, show
 from opdop.envs import environments, make, parse
 from opdop.model import InvalidParameterError
@@ -25,7 +26,7 @@ def envs(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="One problem; all of them if left out.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the problems that ship, or say all about one of them.
 
@@ -56,7 +57,7 @@ def solve(
         list[str] | None,
         typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a parameter; may be repeated.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save a picture: .svg, .png or .pdf.", show_default=False),
@@ -107,7 +108,7 @@ def solve(
 
 @app.command()
 def algorithms(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what learns, and the presets of constants with their knobs.
 

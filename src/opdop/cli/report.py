@@ -13,6 +13,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from opdop.cli.app import INTERRUPTED, app
+from opdop.cli.options import Open, Preset
 from opdop.cli.output import busy, console, count, knob_values, show
 from opdop.envs import environments, make, parse
 from opdop.experiment.sweep import Spec, run_sweep
@@ -33,7 +34,7 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="The page; DIR/report.html if left out.", show_default=False),
     ] = None,
-    show_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    show_page: Open = False,
     figures: Annotated[
         bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")
     ] = True,
@@ -72,7 +73,7 @@ def compare(
     ] = "opdop,oppo",
     seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each, with seeds 0 to N-1.")] = 10,
     episodes: Annotated[str, typer.Option("--episodes", "-k", metavar="K", help="Episodes of each run.")] = "20000",
-    preset: Annotated[str, typer.Option(help="Where the constants come from: see `opdop algorithms`.")] = "practical",
+    preset: Preset = "practical",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a parameter of the problem.", show_default=False),
@@ -88,7 +89,7 @@ def compare(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes; one for each core if left out.", show_default=False)
     ] = None,
-    show_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    show_page: Open = False,
     figures: Annotated[
         bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")
     ] = True,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from opdop.algorithms import algorithms as known_algorithms
 from opdop.cli.app import INTERRUPTED, app
+from opdop.cli.options import AsJson, Confidence, Noisy, Preset
 from opdop.cli.output import busy, console, count, knob_values, print_json, show, to_json
 from opdop.envs import environments, make, parse
 from opdop.experiment import CHECKPOINT, DamagedFileError, Run, read_config, train
@@ -57,7 +58,7 @@ def run(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="The same seed gives the same run, bit for bit.")] = 0,
-    preset: Annotated[str, typer.Option(help="Where the constants come from: see `opdop algorithms`.")] = "practical",
+    preset: Preset = "practical",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,8 +84,8 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Go on with the run that is kept here.", show_default=False),
     ] = None,
-    noisy: Annotated[bool, typer.Option("--noisy", help="Observe rewards and utilities as 0 or 1 at random.")] = False,
-    confidence: Annotated[float, typer.Option(metavar="P", help="How likely the guarantee may fail.")] = 0.05,
+    noisy: Noisy = False,
+    confidence: Confidence = 0.05,
     slater_gap: Annotated[
         float | None,
         typer.Option(metavar="G", help="Slack that some policy has; computed if left out.", show_default=False),
@@ -101,7 +102,7 @@ def run(
     measure_every: Annotated[
         int, typer.Option(metavar="N", help="Measure one episode in N: faster, sums not exact.")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save a picture: .svg, .png or .pdf.", show_default=False),

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from opdop.cli.app import INTERRUPTED, WRONG, app
+from opdop.cli.options import AsJson
 from opdop.cli.output import complain, console, print_json, show
 from opdop.experiment.store import Store
 from opdop.experiment.sweep import InvalidSpecError, Spec, Sweep, SweepError, run_sweep
@@ -141,7 +142,7 @@ def _conclude(made: Sweep, out: Path, *, tried: bool) -> None:
 def runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.", show_default=False)],
     kinds: Annotated[bool, typer.Option("--kinds", help="One row for each kind of run: means over seeds.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the runs of a sweep: finished, running, failed and missing.
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from opdop.cli.app import app
+from opdop.cli.options import AsJson, Confidence, Noisy, Preset
 from opdop.cli.output import busy, console, count, print_json, show
 from opdop.envs import make, parse
 from opdop.model import InvalidParameterError
@@ -43,7 +44,7 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    preset: Annotated[str, typer.Option(help="Where the constants come from: see `opdop algorithms`.")] = "certified",
+    preset: Preset = "certified",
     algorithm: Annotated[
         str | None,
         typer.Option(help="opdop or opdop-lstd; by default the latter for models with features.", show_default=False),
@@ -54,8 +55,8 @@ def verify(
             "--set", "-s", metavar="KEY=VALUE", help="Set a parameter of the one problem.", show_default=False
         ),
     ] = None,
-    noisy: Annotated[bool, typer.Option("--noisy", help="Observe rewards and utilities as 0 or 1 at random.")] = False,
-    confidence: Annotated[float, typer.Option(metavar="P", help="How likely the guarantee may fail.")] = 0.05,
+    noisy: Noisy = False,
+    confidence: Confidence = 0.05,
     only_optimism: Annotated[
         bool, typer.Option("--coverage", help="Only count how often estimates are optimistic, over many runs.")
     ] = False,
@@ -63,7 +64,7 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="Also write the table as Markdown.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Test every inequality of the paper on real runs, and say how often it held.
 

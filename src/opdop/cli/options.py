@@ -1,0 +1,13 @@
+"""Options that several commands have, each written once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Confidence = Annotated[float, typer.Option(metavar="P", help="How likely the guarantee may fail.")]
+Noisy = Annotated[bool, typer.Option("--noisy", help="Observe rewards and utilities as 0 or 1 at random.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
+Preset = Annotated[str, typer.Option(help="Where the constants come from: see `opdop algorithms`.")]
