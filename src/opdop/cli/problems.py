@@ -24,7 +24,7 @@ ENVS_FORMAT, ALGORITHMS_FORMAT = "opdop.envs/1", "opdop.algorithms/1"
 @app.command()
 def envs(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One problem; all of them if left out.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="One problem; all of them if left out.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -45,7 +45,7 @@ _KEPT_ARGUMENTS = (
 def run(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A problem, as `opdop envs` lists them.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="A problem, as `opdop envs` lists them.", show_default=False)
     ] = None,
     episodes: Annotated[
         str | None,

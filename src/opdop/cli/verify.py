@@ -28,7 +28,7 @@ BROKEN = 1  # exit status
 def verify(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME ...]", help="Problems, as `opdop envs` lists them.", show_default=False),
+        typer.Argument(metavar="NAME", help="Problems, as `opdop envs` lists them.", show_default=False),
     ] = None,
     seeds: Annotated[
         int | None,
