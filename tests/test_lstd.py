@@ -297,7 +297,7 @@ def test_compiled_kernels_equal_their_source(family: str):
 
 @pytest.mark.parametrize("family", ["mixture", "embedding"])
 def test_states_in_several_blocks_are_all_evaluated(family: str):
-    # 256 pairs are integrated together; 2 actions in 300 states make two full blocks and a rest.
+    # More than 512 pairs are evaluated in blocks of 256 states: 300 are one and a rest.
     sketch = linear_sketch(10, family, states=300, actions=2, horizon=3)
     plain = PlainLSTD(sketch, 1.0, flat(0.1), flat(0.1))
     for learner in follow(sketch, plain, episodes=8, noisy=False, radius=0.1):

@@ -77,7 +77,7 @@ def _overload_dimension(form):
 def pieces(form, A, S):
     """Return how a stage is cut up: (1, S) if all its pairs are one piece, or (A, n): n states, action by action.
 
-    A table is read from start to end. Otherwise the features of a piece should stay in the fastest cache.
+    A table is read from start to end. Otherwise the features of a piece should stay in a near cache.
     """
     return _pick(form, _table_pieces, _other_pieces, _other_pieces)(form, A, S)
 
@@ -87,8 +87,7 @@ def _table_pieces(form, A, S):
 
 
 def _other_pieces(form, A, S):
-    d = dimension(form)
-    return (1, S) if d * A * S <= 2048 else (A, min(S, max(32, 1024 // d)))
+    return (1, S) if A * S <= 512 else (A, min(S, 256))
 
 
 @overload(pieces)

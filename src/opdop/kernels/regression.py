@@ -84,26 +84,38 @@ def add_row(x, gram, inverse, direction):
 def quadratic_forms(matrix, phi, pairs, out):
     """Write phi^T matrix phi of every pair, phi [d, pairs], matrix [d, d] symmetric."""
     d = phi.shape[0]
-    inner = np.zeros(pairs)
     for pair in range(pairs):
         out[pair] = 0.0
-    for i in range(d):
-        # The last four components at most are multiplied in one pass with the sum; those before them come first.
-        last = d - 1 - (d - 2 - i) % 4 if i < d - 1 else d
-        if d > 5:
-            for pair in range(pairs):
-                inner[pair] = 0.0
-            predict(matrix[i, i + 1 : last], phi[i + 1 : last], 0, pairs, inner)
-        row, half = phi[i], 0.5 * matrix[i, i]
-        k0, k1, k2, k3 = min(last, d - 1), min(last + 1, d - 1), min(last + 2, d - 1), min(last + 3, d - 1)
-        r0, r1, r2, r3 = phi[k0], phi[k1], phi[k2], phi[k3]
-        m0 = matrix[i, k0] if last < d else 0.0
-        m1 = matrix[i, k1] if last + 1 < d else 0.0
-        m2 = matrix[i, k2] if last + 2 < d else 0.0
-        m3 = matrix[i, k3] if last + 3 < d else 0.0
-        for pair in range(pairs):
-            here = inner[pair] + half * row[pair] + m0 * r0[pair] + m1 * r1[pair] + m2 * r2[pair] + m3 * r3[pair]
-            out[pair] += 2.0 * row[pair] * here
+    for i in range(0, d, 2):  # two components at a time, alone and with four others, so that phi is read less often
+        _add_square(matrix, i, phi, pairs, out)
+        for k in range(i + 2, d, 4):
+            _add_products(matrix, i, k, phi, pairs, out)
+
+
+@njit(cache=True, fastmath={"contract"})
+def _add_square(matrix, i, phi, pairs, out):
+    """Add what components i and i + 1 give alone; at the end there may be no other."""
+    k = min(i + 1, phi.shape[0] - 1)
+    one, two, own = phi[i], phi[k], matrix[i, i]
+    both, other = (2.0 * matrix[i, k], matrix[k, k]) if k > i else (0.0, 0.0)
+    for pair in range(pairs):
+        out[pair] += one[pair] * (own * one[pair] + both * two[pair]) + other * two[pair] * two[pair]
+
+
+@njit(cache=True, fastmath={"contract"})
+def _add_products(matrix, i, k, phi, pairs, out):
+    """Add what components i and i + 1 give with those from k to k + 3; beyond the last there is nothing."""
+    last = phi.shape[0] - 1
+    k1, k2, k3 = min(k + 1, last), min(k + 2, last), min(k + 3, last)
+    twice1, twice2, twice3 = 2.0 * (k1 == k + 1), 2.0 * (k2 == k + 2), 2.0 * (k3 == k + 3)
+    a, b = matrix[i], matrix[i + 1]
+    a0, a1, a2, a3 = 2.0 * a[k], twice1 * a[k1], twice2 * a[k2], twice3 * a[k3]
+    b0, b1, b2, b3 = 2.0 * b[k], twice1 * b[k1], twice2 * b[k2], twice3 * b[k3]
+    one, two, r0, r1, r2, r3 = phi[i], phi[i + 1], phi[k], phi[k1], phi[k2], phi[k3]
+    for pair in range(pairs):
+        with_one = ((a0 * r0[pair] + a1 * r1[pair]) + a2 * r2[pair]) + a3 * r3[pair]
+        with_two = ((b0 * r0[pair] + b1 * r1[pair]) + b2 * r2[pair]) + b3 * r3[pair]
+        out[pair] = (out[pair] + one[pair] * with_one) + two[pair] * with_two
 
 
 @njit(cache=True, fastmath={"contract"})
