@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from scipy import sparse
 
 import opdop
 from benchmarks import numpy_counts
+from benchmarks.memory import peak_bytes
 from opdop.experiment import train
 from opdop.kernels import loops
 from opdop.kernels.counts import CountTable
@@ -173,7 +173,7 @@ def memory_child() -> None:
     """Run the large problem and print what it took."""
     cmdp = sparse_model(2000, 5, 20)
     run = train(cmdp, episodes=20_000, records=100)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = peak_bytes() / 1e9
     table = 20 * 2000 * 5 * 2000 * 4 / 1e9
     print(
         f"  peak {peak:.2f} GB with Python and the compiler (aim: below 1; a dense table alone: {table:.1f} GB), "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from numba import njit
 
 import opdop
 from benchmarks import numpy_lstd
+from benchmarks.memory import peak_bytes
 from opdop.experiment import train
 from opdop.model import TabularCMDP
 from opdop.model.features import array, one_hot
@@ -170,7 +170,7 @@ def memory_child() -> None:
     seconds_per_episode(opdop.make("random-mixture", states=100, actions=4, stages=10), 1, 1)  # compile
     cmdp = opdop.make("random-mixture", states=100_000, actions=4, stages=10)
     cost = train(cmdp, "opdop-lstd", episodes=8, records=2).seconds / 8
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = peak_bytes() / 1e9
     each = f"{cost * 1e3:.0f} ms/episode, {cost / 100_000 * 1e9:.0f} ns per state"
     print(f"  peak {peak:.2f} GB (aim: below 3), {each}")
 

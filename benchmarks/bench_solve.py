@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from benchmarks.memory import peak_bytes
 from opdop import Optimum, TabularCMDP, solve
 from opdop.kernels import known
 from opdop.planning.lp import maximise_reward, occupancy_program
@@ -99,7 +99,7 @@ def scale() -> None:
     cmdp = random_model(S, A, H, successors=successors, stationary=True)
     print(f"  model made and its threshold chosen in {time.perf_counter() - start:.1f} s", flush=True)
     optimum, whole, one_pass = time_solve(cmdp, 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
+    peak = peak_bytes()
     print(
         f"  solved in {whole:.1f} s, {optimum.passes} passes of {one_pass:.2f} s "
         f"(ratio {whole / (optimum.passes * one_pass):.2f}, aim 1.5); value {optimum.value:.6f}, "

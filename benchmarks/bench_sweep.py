@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import opdop
+from benchmarks.memory import peak_bytes
 from opdop.experiment.store import MANIFEST, Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,10 +62,7 @@ def memory(seeds: int) -> None:
     """Print the peak memory of this process after a sweep of many tiny runs."""
     with tempfile.TemporaryDirectory() as folder:
         opdop.sweep({"episodes": TINY, "seeds": seeds, "problem": "factored"}, folder, workers=1)
-    # Not ru_maxrss: that one starts at the memory of the process by which this one was started.
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
-    print(int(peak) * 1024)
+    print(peak_bytes())
 
 
 def memory_of(seeds: int) -> float:
