@@ -79,13 +79,13 @@ def signal_radius(radii, information):
 @njit(cache=True)
 def bonus(radius, form):
     """Return radius sqrt(form), a quadratic form that is never negative but for rounding."""
-    return radius * math.sqrt(max(form, 0.0))
+    return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
 
 
 @njit(cache=True)
 def optimistic(value, stages):
     """Return what may be hoped for in so many stages of signals in [0, 1]."""
-    return min(max(value, 0.0), float(stages))
+    return min(max(value, 0.0), float(stages))  # line 11
 
 
 @njit(cache=True, fastmath=_EXACT)
