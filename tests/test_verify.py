@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from opdop import LSTD, OPDOP, Counts, Episode, Estimates, TabularPolicy, Task
 from opdop.algorithms import SelfNormalisedRadius, WeissmanRadius
 from opdop.cli import app
 from opdop.kernels.primal_dual import update_dual
+from opdop.report.verification import tightness_text
 from opdop.theory import Case, Verification, coverage, verify
 from opdop.theory.potential import CountBonuses, LinearBonuses
 from opdop.theory.statements import Statement
@@ -359,3 +361,10 @@ def test_command_says_what_is_wrong(arguments: list[str], words: str):
     result = CliRunner().invoke(app, ["verify", *arguments])
     assert result.exit_code == 2
     assert words in " ".join(result.output.split())
+
+
+def test_tightness_is_never_shown_as_minus_zero():
+    row = verify([Case.of(opdop.make("factored"))], seeds=1, episodes=5).row("optimism")
+    shown = {value: tightness_text(replace(row, tightness=value, off=None)) for value in (0.25, -1e-9)}
+    assert shown == {0.25: "0.25", -1e-9: "< 0"}
+    assert tightness_text(replace(row, tightness=-0.0, off=None)) == "0"

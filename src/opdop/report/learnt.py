@@ -299,7 +299,7 @@ class Learnt:
         }
 
     def _promise_record(self, i: int, promise: Promise) -> dict[str, Any]:
-        quantity, dual = promise.quantity, self.final(f"dual_{i}")
+        quantity, dual, usual = promise.quantity, self.final(f"dual_{i}"), self._late_mean(f"dual_{i}")
         return {
             **words_of(quantity),
             "sentence": promise.sentence,
@@ -313,10 +313,7 @@ class Learnt:
             "multiplier": {
                 "optimum": {"model": promise.multiplier, "own": promise.own_multiplier},
                 "last": {"model": dual, "own": dual * promise.price_scale},
-                "second_half": {
-                    "model": self._late_mean(f"dual_{i}"),
-                    "own": self._late_mean(f"dual_{i}") * promise.price_scale,
-                },
+                "second_half": {"model": usual, "own": usual * promise.price_scale},
             },
             "binds": promise.binds,
         }
