@@ -13,10 +13,10 @@ from scipy import sparse
 import opdop
 from benchmarks import numpy_counts
 from benchmarks.memory import peak_bytes
-from opdop.experiment import train
 from opdop.kernels import loops
 from opdop.kernels.counts import CountTable
 from opdop.model import TabularCMDP
+from opdop.runs import train
 
 
 def dense_model(S: int, A: int, H: int, seed: int = 0) -> TabularCMDP:

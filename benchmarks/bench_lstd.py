@@ -14,9 +14,9 @@ from scipy import sparse
 import opdop
 from benchmarks import numpy_lstd
 from benchmarks.memory import peak_bytes
-from opdop.experiment import train
 from opdop.model import TabularCMDP
 from opdop.model.features import array, mixture, one_hot
+from opdop.runs import train
 
 
 def seconds_per_episode(cmdp: TabularCMDP, episodes: int, repeats: int = 3) -> float:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from benchmarks.memory import peak_bytes
 from opdop import Optimum, TabularCMDP, solve
-from opdop.kernels import known
+from opdop.kernels import dynamic_programming
 from opdop.planning.lp import maximise_reward, occupancy_program
 from opdop.planning.optimum import ROUNDING
 
@@ -59,7 +59,7 @@ def backward_pass(cmdp: TabularCMDP, optimum: Optimum) -> None:
     """Make one backward pass at the optimal multiplier, as the walk does."""
     weights, second = np.concatenate([[1.0], optimum.dual]), np.array([0.0, 1.0])
     slack = ROUNDING * cmdp.horizon * float(weights.sum())
-    known.act_greedily(cmdp.transitions, cmdp.signals, cmdp.horizon, weights, second, slack)
+    dynamic_programming.act_greedily(cmdp.transitions, cmdp.signals, cmdp.horizon, weights, second, slack)
 
 
 def time_solve(cmdp: TabularCMDP, repeats: int) -> tuple[Optimum, float, float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import opdop
 from benchmarks.memory import peak_bytes
-from opdop.experiment.store import MANIFEST, Store
+from opdop.sweeps.store import MANIFEST, Store
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, SEEDS = 200_000, 32  # so long that the start of the processes, which is counted too, weighs little

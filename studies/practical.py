@@ -1,4 +1,4 @@
-"""How the knobs of `practical` were chosen, over all shipped problems: `python -m studies.practical [FOLDER]`.
+"""How the parameters of `practical` were chosen, over all shipped problems: `python -m studies.practical [FOLDER]`.
 
 First a coarse grid, then steps around its winner; then the best, and the mildest that is nearly as good, beside the
 former numbers and `certified` on other seeds and longer runs. What is finished is kept in FOLDER (results/practical),
@@ -28,7 +28,7 @@ FINAL_LENGTHS, FINAL_SEEDS = (2_000, 20_000, 100_000), (1, 2)
 NEARLY = 1.15  # settings whose criterion is within this factor of the best are taken for as good
 
 MEASURES = ("regret", "violation", "hard_violation")
-KNOBS = ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "hope")
+PARAMETERS = ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "optimistic_init")
 COARSE = ((0.003, 0.03), (30.0, 300.0), (3.0, 30.0), (0.01, 1.0), (1e-9, 1.0))
 LADDERS = (  # neighbours are one step up or down
     (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
@@ -44,12 +44,16 @@ class Setting:
     """Where a run's constants come from."""
 
     preset: str
-    knobs: tuple[float, ...] = ()
+    parameters: tuple[float, ...] = ()
 
     @property
     def words(self) -> str:
         """The cells of a table's row."""
-        return " | ".join(f"{value:g}" for value in self.knobs) if self.knobs else " | ".join(["-"] * len(KNOBS))
+        return (
+            " | ".join(f"{value:g}" for value in self.parameters)
+            if self.parameters
+            else " | ".join(["-"] * len(PARAMETERS))
+        )
 
     @property
     def title(self) -> str:
@@ -58,26 +62,26 @@ class Setting:
 
     @property
     def by_name(self) -> dict[str, float]:
-        """The knobs as `train` takes them."""
-        return dict(zip(KNOBS, self.knobs, strict=False))  # certified has none
+        """The parameters as `train` takes them."""
+        return dict(zip(PARAMETERS, self.parameters, strict=False))  # certified has none
 
     @property
     def told(self) -> str:
-        """The knobs in words."""
+        """The parameters in words."""
         return ", ".join(f"{name} {value:g}" for name, value in self.by_name.items())
 
     @property
     def scaling(self) -> float:
-        """How far it is from the theorem's constants, in powers of ten of all scales together; hope is none."""
-        return float(np.abs(np.log10(self.knobs[:4])).sum())
+        """How far the scales are from the theorem's constants, in powers of ten, summed."""
+        return float(np.abs(np.log10(self.parameters[:4])).sum())
 
     def neighbours(self) -> Iterator[Setting]:
-        """Return the settings that differ by one step of one knob."""
+        """Return the settings that differ by one step of one parameter."""
         for place, ladder in enumerate(LADDERS):
-            at = ladder.index(self.knobs[place])
+            at = ladder.index(self.parameters[place])
             for other in ladder[max(at - 1, 0) : at + 2]:
-                if other != self.knobs[place]:
-                    yield Setting(self.preset, (*self.knobs[:place], other, *self.knobs[place + 1 :]))
+                if other != self.parameters[place]:
+                    yield Setting(self.preset, (*self.parameters[:place], other, *self.parameters[place + 1 :]))
 
 
 FORMER = Setting("practical", (0.03, 30.0, 3.0, 1.0, 1e-9))
@@ -175,7 +179,7 @@ class Notebook:
 
     def measure(self, case: Case, setting: Setting, episodes: int, seed: int) -> Measured:
         """Return one run's measures, from the file if they are there."""
-        key = json.dumps([case.name, setting.preset, *setting.knobs, episodes, seed])
+        key = json.dumps([case.name, setting.preset, *setting.parameters, episodes, seed])
         if key not in self.known:
             run = opdop.train(
                 case.cmdp,
@@ -183,7 +187,7 @@ class Notebook:
                 episodes=episodes,
                 seed=seed,
                 preset=setting.preset,
-                knobs=setting.by_name,
+                parameters=setting.by_name,
                 noisy=case.noisy,
                 records=2,
             )
@@ -234,7 +238,7 @@ class Trial:
 
 def search(trial: Trial) -> list[Setting]:
     """Return every setting tried, best first: a coarse grid, then steps around its winner until none is better."""
-    tried = {FORMER, *(Setting("practical", knobs) for knobs in itertools.product(*COARSE))}
+    tried = {FORMER, *(Setting("practical", parameters) for parameters in itertools.product(*COARSE))}
     best = trial.sorted(tried, "coarse grid")[0]
     while True:
         around = set(best.neighbours())
@@ -249,8 +253,8 @@ def print_settings(title: str, trial: Trial, settings: Sequence[Setting]) -> Non
     """Print a table of settings with their criterion."""
     print(f"\n{title}\n")
     lengths = " | ".join(f"K {length:,}" for length in trial.lengths)
-    print(f"| preset | {' | '.join(KNOBS)} | all | {lengths} |")
-    print("|---|" + "--:|" * (len(KNOBS) + 1 + len(trial.lengths)))
+    print(f"| preset | {' | '.join(PARAMETERS)} | all | {lengths} |")
+    print("|---|" + "--:|" * (len(PARAMETERS) + 1 + len(trial.lengths)))
     for setting in settings:
         each = " | ".join(f"{trial.criterion(setting, [length]):.3f}" for length in trial.lengths)
         print(f"| {setting.title} | {setting.words} | {trial.criterion(setting):.3f} | {each} |")
@@ -278,10 +282,10 @@ def print_multipliers(settings: Sequence[Setting], episodes: int, seed: int) -> 
     cmdp = opdop.make("media-streaming")
     price = float(opdop.solve(cmdp).dual[0])
     print(f"\nmedia-streaming, {episodes:,} episodes: the multiplier in the second half, where Y* is {price:.3f}\n")
-    print(f"| preset | {' | '.join(KNOBS)} | mean | spread | at last |")
-    print("|---|" + "--:|" * (len(KNOBS) + 3))
+    print(f"| preset | {' | '.join(PARAMETERS)} | mean | spread | at last |")
+    print("|---|" + "--:|" * (len(PARAMETERS) + 3))
     for setting in settings:
-        run = opdop.train(cmdp, episodes=episodes, seed=seed, preset=setting.preset, knobs=setting.by_name)
+        run = opdop.train(cmdp, episodes=episodes, seed=seed, preset=setting.preset, parameters=setting.by_name)
         dual = run.history.filter(run.history["episode"] > episodes // 2)["dual_0"].to_numpy()
         print(f"| {setting.title} | {setting.words} | {dual.mean():.3f} | {dual.std():.3f} | {dual[-1]:.3f} |")
 
@@ -325,8 +329,8 @@ def main() -> None:
     best = ranking[0]
     good = [setting for setting in ranking if quick.criterion(setting) <= NEARLY * quick.criterion(best)]
     mild = min(good, key=lambda setting: setting.scaling)
-    alike = [setting for setting in ranking if setting.knobs[:3] == best.knobs[:3]]
-    print_settings("Search: its best with other ridge_scale and hope, as far as tried", quick, alike[:6])
+    alike = [setting for setting in ranking if setting.parameters[:3] == best.parameters[:3]]
+    print_settings("Search: its best with other ridge_scale and optimistic_init, as far as tried", quick, alike[:6])
     final = Trial(notebook, CASES, FINAL_LENGTHS, FINAL_SEEDS)
     settings = final.sorted({best, mild, FORMER, CERTIFIED}, "final, other seeds")
     print_settings(f"Final: seeds {FINAL_SEEDS}", final, settings)

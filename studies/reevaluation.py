@@ -20,8 +20,8 @@ MEASURES = ("regret", "violation", "hard_violation")
 
 def measure(growth: float | None, episodes: int, seed: int) -> list[float]:
     """Return evaluations kept, megabytes of the past, seconds, and the three measures of one run, per episode."""
-    knobs = {} if growth is None else {"reevaluate_at_growth": growth}
-    run = opdop.train(PROBLEM, episodes=episodes, seed=seed, knobs=knobs)
+    parameters = {} if growth is None else {"reevaluate_at_growth": growth}
+    run = opdop.train(PROBLEM, episodes=episodes, seed=seed, parameters=parameters)
     assert run.snapshot is not None
     past = {name: array for name, array in run.snapshot[1].items() if name.startswith("learner.past.")}
     reward, promise = (abs(quantity.scale) for quantity in run.display.quantities)

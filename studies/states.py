@@ -2,7 +2,7 @@
 
 Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts, and draws regret
 and violation per episode so far, averaged over several models of each size: docs/studies/states.svg. With `practical`
-as a last word it uses that preset's own knobs, and only prints.
+as a last word it uses that preset's own parameters, and only prints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = {100: BLUE, 1_000: GREEN, 10_000: ORANGE}
 ALGORITHMS = {"opdop-lstd": ("least squares", "-"), "opdop": ("counts", (0, (3, 1.5)))}
 DIMENSION = 4
 # Milder than practical's own: a run then tells more of the number of states, and less of the model that was drawn.
-KNOBS = {"radius_scale": 0.03, "step_scale": 30.0, "dual_step_scale": 3.0, "ridge_scale": 1.0}
+PARAMETERS = {"radius_scale": 0.03, "step_scale": 30.0, "dual_step_scale": 3.0, "ridge_scale": 1.0}
 MEASURES = {
     "regret": "Regret, points per episode so far",
     "hard_violation": "Hard violation, points per episode so far",
@@ -33,10 +33,12 @@ FIGURE = Path(__file__).parents[1] / "docs" / "studies" / "states.svg"
 Curves = dict[tuple[str, int], dict[str, np.ndarray]]
 
 
-def learn(algorithm: str, states: int, episodes: int, model: int, knobs: dict[str, float]) -> opdop.Run:
+def learn(algorithm: str, states: int, episodes: int, model: int, parameters: dict[str, float]) -> opdop.Run:
     """Return one run; one episode in 5 is measured and stands for the others."""
     cmdp = opdop.make("random-mixture", states=states, dimension=DIMENSION, seed=model)
-    return opdop.train(cmdp, algorithm, episodes=episodes, seed=model, knobs=knobs, measure_every=5, records=200)
+    return opdop.train(
+        cmdp, algorithm, episodes=episodes, seed=model, parameters=parameters, measure_every=5, records=200
+    )
 
 
 @style_context(LOOK)
@@ -57,7 +59,7 @@ def draw(curves: Curves, episodes: np.ndarray, words: str) -> Figure:
 def main() -> None:
     """Run the study, print its table and save its figure."""
     own = sys.argv[-1] == "practical"
-    knobs = {} if own else KNOBS
+    parameters = {} if own else PARAMETERS
     numbers = [int(text) for text in sys.argv[1:] if text != "practical"]
     total, models = (numbers + [3000, 4][len(numbers) :])[:2]
     curves: Curves = {}
@@ -68,7 +70,7 @@ def main() -> None:
             for states in SIZES:
                 runs = []
                 for model in range(models):
-                    runs.append(learn(algorithm, states, total, model, knobs))
+                    runs.append(learn(algorithm, states, total, model, parameters))
                     progress.advance(bar, states)
                 episodes = runs[0].episodes
                 curves[algorithm, states] = {
@@ -78,7 +80,7 @@ def main() -> None:
                 last = np.array([[run.history[name][-1] / total for name in MEASURES] for run in runs])
                 pace = np.mean([run.seconds / total for run in runs])
                 rows.append((ALGORITHMS[algorithm][0], states, last.mean(axis=0), last.std(axis=0), pace))
-    scales = ", ".join(f"{name} {value:g}" for name, value in knobs.items()) or "its own knobs"
+    scales = ", ".join(f"{name} {value:g}" for name, value in parameters.items()) or "its own parameters"
     words = f"d = {DIMENSION}, preset practical with {scales}; mean of {models} models"
     print(f"random-mixture, {total} episodes, {words}; points per episode (spread over models)\n")
     print("| learner | states | regret | hard violation | ms per episode |")

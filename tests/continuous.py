@@ -12,9 +12,9 @@ from opdop.algorithms import LSTD
 from opdop.algorithms.continuous import ContinuousOPDOP, with_visitors
 from opdop.algorithms.task import Task
 from opdop.model import ContinuousCMDP, Episode
-from opdop.model.continuous import GeneralFeatures, SeparableFeatures, densities, general
+from opdop.model.continuous_features import GeneralFeatures, SeparableFeatures, densities, general
 from opdop.model.densities import Product, TruncatedNormal
-from opdop.model.nodes import Nodes, gauss_legendre
+from opdop.model.quadrature import Nodes, gauss_legendre
 
 NUMBERS = {"step_size": 0.4, "dual_step_size": 0.3, "mixing": 0.05, "dual_bound": 6.0}
 

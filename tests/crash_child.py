@@ -22,8 +22,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from opdop import ModelSimulator, TabularCMDP, Task, make, train
-from opdop.experiment import Progress
 from opdop.model import Episode
+from opdop.runs import Progress
 
 
 @dataclass

@@ -38,11 +38,11 @@ def estimate(
     radii: Sequence[float],
     ridge: float,
     signals: int,
-    hope: float = 0.0,
+    optimistic_init: float = 0.0,
 ) -> tuple[Array, Array]:
     """Algorithm 3: return q [J, H, S, A] and v [J, H+1, S] of a policy [H, S, A].
 
-    A pair that was never visited is worth at least the share `hope` of the most, H - h; the paper has none.
+    A pair that was never visited is worth at least the share `optimistic_init` of the most, H - h; the paper has none.
     """
     H, S, A = policy.shape
     n: Counter[tuple[int, int, int]] = Counter()
@@ -64,7 +64,7 @@ def estimate(
                     mean = math.fsum(observed[j, h, x, a]) / whole  # line 5
                     ahead = math.fsum(count / whole * v[j, h + 1, y] for y, count in n_next[h, x, a].items())
                     bonus = radii[h] / math.sqrt(whole)  # line 6
-                    least = 0.0 if n[h, x, a] else hope * (H - h)
+                    least = 0.0 if n[h, x, a] else optimistic_init * (H - h)
                     q[j, h, x, a] = min(max(mean + ahead + 2.0 * bonus, least), H - h)  # line 7; h from 0
                 v[j, h, x] = math.fsum(q[j, h, x, a] * policy[h, x, a] for a in range(A))  # line 8
     return q, v

@@ -6,7 +6,7 @@ import pytest
 import opdop
 from opdop.algorithms import Task, find
 from opdop.algorithms.registry import algorithm
-from opdop.experiment import train
+from opdop.runs import train
 
 NAMES = sorted(opdop.algorithms())
 PROBLEMS = {"one constraint": ("random-tabular", {}), "linear": ("random-mixture", {"states": 6, "stages": 3})}

@@ -21,7 +21,7 @@ from opdop.algorithms.task import by_action
 from opdop.cli import app
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.report import figures
-from opdop.report.learnt import Learnt
+from opdop.report.summary.run_summary import Learnt
 from opdop.theory import Setting, bounds, lemmas
 from opdop.theory.potential import CountBonuses, LinearBonuses, most_information, most_potential, pigeonhole
 from tests.continuous import separable_problem
@@ -152,7 +152,7 @@ def test_pushback_is_zero_for_the_softmax_step_and_not_for_another():
 
 def test_regret_and_violation_are_the_formulas_of_the_docs():
     # Independent arithmetic for one small setting: H = 4, A = 3, I = 1, S = 5.
-    setting = setting_of("counts", episodes=5000, confidence=0.1)
+    setting = setting_of("counts", episodes=5000, failure_probability=0.1)
     task, K, H, A, S = setting.task, 5000, 4, 3, 5
     b, chi = float(task.thresholds[0]), 2 * 4 / task.slater_gap
     first = 64 * math.sqrt(K * math.log(A))
@@ -175,7 +175,7 @@ def test_regret_and_violation_are_the_formulas_of_the_docs():
 
 def test_rules_spend_half_of_the_failure_probability_on_optimism():
     # The martingales have the other half: so a rule for p has the delta of a rule that may spend all of p/2.
-    task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=1000, confidence=0.08, slater_gap=0.5)
+    task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=1000, failure_probability=0.08, slater_gap=0.5)
     L = math.log((2**5 - 2) * 4 * 5 * 3 * 1000 / (bounds.OPTIMISM_SHARE * 0.08))
     expected = (np.arange(3, -1, -1.0) * (math.sqrt(L / 2) + 1) + 1) / 2
     np.testing.assert_allclose(WeissmanRadius().radii(task, 1.0), expected, rtol=1e-12)
@@ -206,7 +206,9 @@ class Sizes:
 
 def test_bound_of_random_signals_with_short_features_says_something_only_where_it_cannot_come_back():
     # While information still grows as K, so does the square of the signals' radius: the bound is below K H, then above.
-    task = Task(1, 2, 1, np.array([0.3]), np.eye(2)[0], episodes=10, confidence=0.05, slater_gap=0.05, noisy=True)
+    task = Task(
+        1, 2, 1, np.array([0.3]), np.eye(2)[0], episodes=10, failure_probability=0.05, slater_gap=0.05, noisy=True
+    )
     setting = Setting.of(task, sizes=Sizes())
     ratios = [bounds.regret(setting.replanned(plan)).total / plan for plan in (11_662, 446_083)]
     assert ratios == [pytest.approx(0.9325, abs=5e-5), pytest.approx(1.0026, abs=5e-5)]
@@ -273,7 +275,7 @@ def test_card_of_least_squares_knows_the_features():
 def test_card_of_a_doubling_run_adds_its_phases():
     run = train("factored", episodes=2000, preset="certified", doubling=True)
     card = Learnt(run).guarantee
-    task = Task.of(opdop.make("factored"), episodes=1024, confidence=0.05 / 2)
+    task = Task.of(opdop.make("factored"), episodes=1024, failure_probability=0.05 / 2)
     first = bounds.regret(Setting.of(task)).total
     second = bounds.regret(Setting.of(task.replan(2048, 0.05 / 6)), 2000 - 1024).total
     assert card.regret() == pytest.approx(first + second, rel=1e-12)
@@ -300,11 +302,11 @@ def test_card_says_plainly_that_nothing_is_promised(arguments: dict[str, Any], w
 
 
 @pytest.mark.parametrize(
-    ("knobs", "words"),
+    ("parameters", "words"),
     [({}, "its states are continuous"), ({"reevaluate_at_growth": 4.0}, "between them V^k is not <Q^k, pi^k>")],
 )
-def test_card_of_continuous_states_promises_nothing(knobs: dict[str, float], words: str):
-    learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, knobs=knobs))
+def test_card_of_continuous_states_promises_nothing(parameters: dict[str, float], words: str):
+    learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters))
     assert not learnt.guarantee.promised
     assert words in learnt.guarantee.why
     assert (learnt.record()["guarantee"]["promised"], learnt.record()["guarantee"]["regret"]) == (False, None)
@@ -314,7 +316,7 @@ def test_card_of_continuous_states_promises_nothing(knobs: dict[str, float], wor
 
 def test_martingale_of_a_plan_bounds_every_partial_sum_as_often_as_promised():
     # The worst that Azuma allows: steps of +-(H - h)/2. A bound for each k alone would fail more often than it may.
-    task = Task(2, 1, 1, np.array([1.0]), np.ones(1), episodes=200, confidence=0.8, slater_gap=0.5)
+    task = Task(2, 1, 1, np.array([1.0]), np.ones(1), episodes=200, failure_probability=0.8, slater_gap=0.5)
     setting = Setting.of(task)
     steps = np.random.default_rng(0).choice([-0.5, 0.5], size=(4000, 200, 2)) @ np.array([2.0, 1.0])
     walks = steps.cumsum(axis=1)

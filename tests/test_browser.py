@@ -18,8 +18,8 @@ import pytest
 from PIL import Image
 
 import opdop
-from opdop.report.groups import gather
-from opdop.report.write import write_report
+from opdop.report.html.write import write_report
+from opdop.report.summary.groups import gather
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

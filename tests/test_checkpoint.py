@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opdop import Episode, InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
-from opdop.experiment import CHECKPOINT, DamagedFileError, Progress, interrupts, read_config
-from opdop.experiment.files import read_arrays, write_arrays
-from opdop.experiment.interrupts import Interrupts
 from opdop.model.features import one_hot
+from opdop.runs import CHECKPOINT, DamagedFileError, Progress, interrupts, read_config
+from opdop.runs.files import read_arrays, write_arrays
+from opdop.runs.interrupts import Interrupts
 from tests.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
 from tests.test_files import assert_same_run, quick_disk, seal  # noqa: F401 - one of them is a fixture
 
@@ -497,13 +497,13 @@ def simulated(**changes: Any) -> dict[str, Any]:
 
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "another problem": ("problem", {"problem": "queue"}),
-    "another model under the same name": ("parameters", {"problem": make("factored", moves=2.5)}),
+    "another model under the same name": ("problem_parameters", {"problem": make("factored", moves=2.5)}),
     "another seed": ("seed", {"seed": 1}),
     "another preset": ("preset", {"preset": "paper"}),
-    "another knob": ("knobs", {"knobs": {"step_scale": 2.0}}),
+    "another parameter": ("parameters", {"parameters": {"step_scale": 2.0}}),
     "another algorithm": ("algorithm", {"algorithm": "oppo"}),
     "another plan": ("planned_episodes", {"episodes": EPISODES + 1}),
-    "another confidence": ("confidence", {"confidence": 0.1}),
+    "another failure_probability": ("failure_probability", {"failure_probability": 0.1}),
     "another gap": ("slater_gap", {"slater_gap": 0.1}),
     "another bound": ("dual_bound", {"dual_bound": 3.0}),
     "noise": ("noisy", {"noisy": True}),
@@ -538,7 +538,7 @@ def test_the_checkpoint_of_another_run_names_the_first_difference(halfway: Path,
         {"features": one_hot(3, 2)},
         {"thresholds": [0.5]},
         {"initial": [0.5, 0.5, 0.0]},
-        {"confidence": 0.2},
+        {"failure_probability": 0.2},
         {"noisy": True},
     ],
     ids=lambda changes: next(iter(changes)),
@@ -551,8 +551,8 @@ def test_the_checkpoint_of_another_task_names_it(tmp_path: Path, changes: dict[s
 
 
 def test_a_checkpoint_does_not_care_how_numbers_were_written(tmp_path: Path) -> None:
-    stopped(tmp_path, knobs={"step_scale": 2}, seed=np.int64(3), confidence=np.float64(0.1))
-    play(tmp_path, knobs={"step_scale": np.float64(2.0)}, seed=3, confidence=0.1)
+    stopped(tmp_path, parameters={"step_scale": 2}, seed=np.int64(3), failure_probability=np.float64(0.1))
+    play(tmp_path, parameters={"step_scale": np.float64(2.0)}, seed=3, failure_probability=0.1)
 
 
 # Checkpoints that are damaged, or made to do harm

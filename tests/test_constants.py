@@ -115,24 +115,30 @@ def test_certified_takes_the_theorems_steps_and_the_weissman_radius(
         assert getattr(certified, name) == getattr(paper, name)
 
 
-def test_practical_scales_certified_by_its_named_knobs():
+def test_practical_scales_certified_by_its_named_parameters():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
     certified = choose(task, "certified")
-    knobs = {"radius_scale": 0.25, "step_scale": 8.0, "dual_step_scale": 2.0, "ridge_scale": 0.5, "hope": 0.75}
-    practical = choose(task, "practical", **knobs)
+    parameters = {
+        "radius_scale": 0.25,
+        "step_scale": 8.0,
+        "dual_step_scale": 2.0,
+        "ridge_scale": 0.5,
+        "optimistic_init": 0.75,
+    }
+    practical = choose(task, "practical", **parameters)
     np.testing.assert_array_equal(practical.radius.radii(task, 1.0), certified.radius.radii(task, 1.0) / 4.0)
     assert practical.step_size == 8.0 * certified.step_size
     assert practical.dual_step_size == 2.0 * certified.dual_step_size
     assert (practical.mixing, practical.dual_bound) == (certified.mixing, certified.dual_bound)
-    assert (practical.ridge, practical.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, hope=0.75))
-    assert practical.knobs == knobs
+    assert (practical.ridge, practical.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
+    assert practical.parameters == parameters
 
 
 def test_practical_has_the_defaults_it_says():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
     default = choose(task, "practical")
-    assert default.described(task) == choose(task, "practical", **default.knobs).described(task)
-    assert set(default.knobs) == set(presets()["practical"])
+    assert default.described(task) == choose(task, "practical", **default.parameters).described(task)
+    assert set(default.parameters) == set(presets()["practical"])
 
 
 def test_fixed_radius_is_the_same_at_every_stage():
@@ -188,9 +194,9 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 
 
 def test_an_unknown_knob_is_answered_with_the_nearest():
-    with pytest.raises(InvalidParameterError, match=r"no knob 'radius_size'.* Did you mean 'radius_scale'\?"):
+    with pytest.raises(InvalidParameterError, match=r"no parameter 'radius_size'.* Did you mean 'radius_scale'\?"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practical", radius_size=1.0)
-    with pytest.raises(InvalidParameterError, match="it has no knobs, which is what makes it certified"):
+    with pytest.raises(InvalidParameterError, match="it has no parameters, which is what makes it certified"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "certified", radius_scale=0.5)
 
 
@@ -212,16 +218,16 @@ def test_an_unknown_algorithm_is_answered_with_the_nearest():
         ({"episodes": 2**31}, "episodes is 2147483648"),
         ({"episodes": 1.5}, "episodes is 1.5"),
         ({"episodes": True}, "episodes is True"),
-        ({"confidence": 0.0}, "confidence is 0.0"),
-        ({"confidence": 1.0}, "confidence is 1.0"),
-        ({"confidence": math.nan}, "confidence is nan"),
+        ({"failure_probability": 0.0}, "failure_probability is 0.0"),
+        ({"failure_probability": 1.0}, "failure_probability is 1.0"),
+        ({"failure_probability": math.nan}, "failure_probability is nan"),
         ({"slater_gap": 0.0}, "slater_gap is 0.0"),
         ({"slater_gap": -1.0}, "slater_gap is -1.0"),
         ({"slater_gap": math.inf}, "slater_gap is inf"),
     ],
 )
 def test_a_task_says_what_is_wrong_with_its_plan(changed: dict[str, Any], said: str):
-    plan = {"episodes": 10, "confidence": 0.05, "slater_gap": 0.1} | changed
+    plan = {"episodes": 10, "failure_probability": 0.05, "slater_gap": 0.1} | changed
     with pytest.raises(InvalidParameterError, match=said):
         Task(2, 2, 2, np.array([0.5]), np.array([1.0, 0.0]), **plan)
 
@@ -285,7 +291,7 @@ STORED = {
     "radius",
     "first_radius",
     "last_radius",
-    "confidence",
+    "failure_probability",
     "planned_episodes",
     "slater_gap",
 }
@@ -295,8 +301,8 @@ STORED = {
 @pytest.mark.parametrize("preset", list(presets()))
 def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str):
     cmdp = sketch_of(0, constraints=2).build()
-    run = train(cmdp, algorithm, episodes=20, preset=preset, confidence=0.1)
-    task = Task.of(cmdp, episodes=20, confidence=0.1)
+    run = train(cmdp, algorithm, episodes=20, preset=preset, failure_probability=0.1)
+    task = Task.of(cmdp, episodes=20, failure_probability=0.1)
     learner = find(algorithm).build(task, preset)
     stored = run.constants
     assert stored["preset"] == preset
@@ -306,7 +312,11 @@ def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str)
     assert stored["first_radius"] == learner.evaluator.radii[0]
     assert stored["last_radius"] == learner.evaluator.radii[-1]
     assert stored["radius"]["rule"] == ("PaperRadius" if preset == "paper" else "WeissmanRadius")
-    assert (stored["confidence"], stored["planned_episodes"], stored["slater_gap"]) == (0.1, 20, task.slater_gap)
+    assert (stored["failure_probability"], stored["planned_episodes"], stored["slater_gap"]) == (
+        0.1,
+        20,
+        task.slater_gap,
+    )
     assert json.loads(json.dumps(stored)) == stored
 
 

@@ -15,7 +15,6 @@ import opdop
 from opdop import cli
 from opdop.algorithms import LSTD, OPDOP, Estimates, Task
 from opdop.algorithms.continuous import ContinuousOPDOP, with_visitors
-from opdop.experiment import Run, train
 from opdop.model import (
     ContinuousCMDP,
     ContinuousSimulator,
@@ -24,12 +23,13 @@ from opdop.model import (
     InvalidParameterError,
     OpdopError,
 )
-from opdop.model.continuous import ContinuousFeatures, GeneralFeatures, carry, densities, general
+from opdop.model.continuous_features import ContinuousFeatures, GeneralFeatures, carry, densities, general
 from opdop.model.densities import Steps, TruncatedNormal
 from opdop.model.features import embedding
 from opdop.model.linear import LinearCMDP
-from opdop.model.nodes import gauss_legendre, midpoint, monte_carlo, simpson, trapezoid
+from opdop.model.quadrature import gauss_legendre, midpoint, monte_carlo, simpson, trapezoid
 from opdop.planning import refine, solve
+from opdop.runs import Run, train
 from opdop.theory import prediction_errors
 from tests.continuous import (
     NUMBERS,
@@ -194,7 +194,9 @@ def test_every_algorithm_learns_on_continuous_states_and_repeats_its_bits(algori
     assert runs[0].constants["features"] == "densities, d1 = 12, d2 = 2"
 
 
-@pytest.mark.parametrize("options", [{}, {"knobs": {"reevaluate_at_growth": 1.3}}, {"noisy": True, "doubling": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"parameters": {"reevaluate_at_growth": 1.3}}, {"noisy": True, "doubling": True}]
+)
 def test_an_interrupted_run_ends_as_if_it_had_not_been(options: dict[str, Any], tmp_path: Path) -> None:
     whole = train("reservoir", episodes=150, planned_episodes=150, **options)
     for episodes in (1, 65, 150):
@@ -232,7 +234,9 @@ def test_a_damaged_past_is_refused() -> None:
 
 def test_growth_of_information_keeps_the_past_short() -> None:
     calm = {"dual_step_scale": 3.0}  # the multiplier moves on with an old estimate
-    exact, rare = (train("reservoir", episodes=400, knobs=calm | more) for more in ({}, {"reevaluate_at_growth": 2.0}))
+    exact, rare = (
+        train("reservoir", episodes=400, parameters=calm | more) for more in ({}, {"reevaluate_at_growth": 2.0})
+    )
     sizes = [run.snapshot[1]["learner.past.first"].size for run in (exact, rare) if run.snapshot is not None]
     assert sizes[0] == 400
     assert sizes[1] < 80
@@ -436,7 +440,7 @@ def test_the_command_line_prints_how_far_the_discretisation_is_off(tmp_path: Pat
     off = "V* is off by about 0.01 thousand EUR (from 16, 32, 64 cells along an axis, observed order 3.3)"
     assert off in answered("solve", "reservoir")
     folder = str(tmp_path / "run")
-    first = answered("run", "reservoir", "-k", "30", "--out", folder, "--knob", "reevaluate_at_growth=1.5")
+    first = answered("run", "reservoir", "-k", "30", "--out", folder, "--param", "reevaluate_at_growth=1.5")
     assert off in first
     assert "States are continuous: the learner saw them as they are." in first
     assert "reevaluate_at_growth=1.5" in first

@@ -62,8 +62,8 @@ def random_policy(seed: int, sizes: tuple[int, ...]) -> TabularPolicy:
 class PerStage:
     """A radius of its own for every stage; a rule of a person's own making."""
 
-    def __init__(self, seed: int, scale: float, hope: float = 0.0) -> None:
-        self.seed, self.scale, self.hope = seed, scale, hope
+    def __init__(self, seed: int, scale: float, optimistic_init: float = 0.0) -> None:
+        self.seed, self.scale, self.optimistic_init = seed, scale, optimistic_init
 
     def radii(self, task: Task, ridge: float) -> Array:
         return self.scale * np.random.default_rng(self.seed).random(task.horizon)
@@ -130,9 +130,9 @@ def test_estimates_are_clipped_at_the_episodes_left_and_at_zero(make: Any):
 
 
 @pytest.mark.parametrize("make", [in_table, in_lists])
-def test_what_was_never_tried_is_hoped_to_be_the_best_until_it_is_tried(make: Any):
+def test_what_was_never_tried_is_estimated_to_be_the_best_until_it_is_tried(make: Any):
     H = 3
-    counts = make(task_of(H, 2, 2), radius=WeissmanRadius(1e-3, hope=1.0))
+    counts = make(task_of(H, 2, 2), radius=WeissmanRadius(1e-3, optimistic_init=1.0))
     policy = TabularPolicy.uniform(H, 2, 2)
     counts.observe(Episode(np.zeros(H + 1, dtype=np.int64), np.zeros(H, dtype=np.int64), np.zeros((2, H))))
     q = counts.evaluate(policy).q
@@ -143,12 +143,12 @@ def test_what_was_never_tried_is_hoped_to_be_the_best_until_it_is_tried(make: An
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-def test_certified_needs_no_hope(noisy: bool):
+def test_certified_needs_no_optimistic_init(noisy: bool):
     # Its own bonus is already more than anything can be worth.
     task = Task(5, 4, 3, np.array([0.5]), np.eye(4)[0], episodes=10, slater_gap=0.1, noisy=noisy)
-    plain, hopeful = Counts(task), Counts(task, radius=WeissmanRadius(hope=1.0))
-    np.testing.assert_array_equal(plain.q, hopeful.q)
-    np.testing.assert_array_equal(plain.counts.visits.width, hopeful.counts.visits.width)
+    plain, optimistic = Counts(task), Counts(task, radius=WeissmanRadius(optimistic_init=1.0))
+    np.testing.assert_array_equal(plain.q, optimistic.q)
+    np.testing.assert_array_equal(plain.counts.visits.width, optimistic.counts.visits.width)
 
 
 # Against the paper's formulas, from the list of episodes
@@ -161,13 +161,13 @@ def seen(draw: st.DrawFn) -> dict[str, Any]:
     count = draw(st.integers(0, 25))
     spread = draw(st.sampled_from([0.3, 1.0]))
     seed, scale = draw(SEEDS), draw(st.sampled_from([0.0, 0.1, 1.0, 5.0]))
-    hope = draw(st.sampled_from([0.0, 0.7, 1.0])) if scale else 0.0  # hope is a matter of the bonus
+    optimistic_init = draw(st.sampled_from([0.0, 0.7, 1.0])) if scale else 0.0  # it is a matter of the bonus
     return {
         "sizes": sizes,
         "episodes": random_episodes(seed, count, sizes, draw(st.sampled_from([0, 1, 4])), spread),
         "policy": random_policy(seed + 1, sizes),
         "ridge": draw(st.sampled_from([1.0, 0.4, 3.0, 1e-3])),
-        "radius": PerStage(seed + 2, scale, hope),
+        "radius": PerStage(seed + 2, scale, optimistic_init),
     }
 
 
@@ -175,7 +175,7 @@ def seen(draw: st.DrawFn) -> dict[str, Any]:
 def test_counts_estimate_what_the_paper_writes(case: dict[str, Any]):
     task = task_of(*case["sizes"])
     radii = case["radius"].radii(task, case["ridge"])
-    rest = case["ridge"], 1 + task.num_constraints, case["radius"].hope
+    rest = case["ridge"], 1 + task.num_constraints, case["radius"].optimistic_init
     q, v = estimate(case["episodes"], case["policy"].table, radii, *rest)
     for make in (in_table, in_lists):
         counts = make(task, radius=case["radius"], ridge=case["ridge"])

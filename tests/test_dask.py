@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from opdop import InvalidParameterError, OpdopError, Run, Spec
-from opdop.experiment import engines
-from opdop.experiment.store import Store
-from opdop.experiment.sweep import run_sweep
+from opdop.sweeps import executors as engines
+from opdop.sweeps.store import Store
+from opdop.sweeps.sweep import run_sweep
 from tests.test_sweep import LONG, ROOT, SHORT, Command, assert_complete, made, wait_until
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'opdop[dask]'")

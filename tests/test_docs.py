@@ -9,14 +9,15 @@ import pytest
 
 import opdop
 from opdop.cli.problems import ALGORITHMS_FORMAT, ENVS_FORMAT, problem_record
-from opdop.report import Answer, Learnt, answer, gallery, tables
-from opdop.report.answer import SOLVE_FORMAT
-from opdop.report.learnt import RUN_FORMAT
+from opdop.report.summary.run_summary import RUN_FORMAT, Learnt
+from opdop.report.summary.solution import SOLVE_FORMAT, Answer, answer
+from opdop.report.terminal import tables
+from tools import gallery
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-RENEW = "renew it by: .venv/bin/python -m opdop.report.gallery docs"
+RENEW = "renew it by: .venv/bin/python -m tools.gallery docs"
 RUN_PICTURE = "media-streaming-run.svg"  # README.md says how it is made
 PATH_PICTURE = "media-streaming-path.svg"  # docs/report.md says how it is made
 
@@ -85,7 +86,7 @@ def test_readme_names_the_commands_and_opens_as_promised() -> None:
 
 
 def test_readme_explains_every_preset_as_the_command_line_does() -> None:
-    assert all(f"| `{name}` |" in README for name in tables.preset_knobs())
+    assert all(f"| `{name}` |" in README for name in tables.preset_parameters())
 
 
 def test_picture_of_a_run_is_made_by_the_command_in_the_readme() -> None:
@@ -106,10 +107,10 @@ def test_picture_of_the_way_is_made_by_the_commands_in_the_docs() -> None:
 def test_every_key_of_a_runs_json_is_explained() -> None:
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"`([A-Za-z0-9_]+)`", text))
-    for preset, knobs in tables.preset_knobs().items():
+    for preset, parameters in tables.preset_parameters().items():
         run = opdop.train("queue", episodes=20, preset=preset, doubling=True)
         record = Learnt(run).record()
-        assert {*keys(record), *knobs} - {"rule", "scale"} - explained == set()
+        assert {*keys(record), *parameters} - {"rule", "scale"} - explained == set()
     assert RUN_FORMAT in text
     assert ALGORITHMS_FORMAT in text
 

@@ -30,9 +30,9 @@ from hypothesis import strategies as st
 from numpy.lib import format as npy
 
 from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, Values, make, train
-from opdop.experiment import DamagedFileError, files
-from opdop.experiment.files import read_arrays, write_arrays, write_whole
 from opdop.planning import Optimum
+from opdop.runs import DamagedFileError, files
+from opdop.runs.files import read_arrays, write_arrays, write_whole
 from tests.crash_child import Unknown
 
 KIND = "a test"

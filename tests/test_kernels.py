@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opdop import TabularCMDP
-from opdop.kernels import known
+from opdop.kernels import dynamic_programming
 from tests.strategies import (
     SEEDS,
     Array,
@@ -46,7 +46,7 @@ def test_evaluate_equals_its_source_and_plain_numpy(case: tuple[Sketch, Array]):
     sketch, table = case
     transitions, signals, _ = stored(sketch)
     truth = evaluate_plainly(sketch.P, sketch.signals, table)
-    for kernel in both(known.evaluate):
+    for kernel in both(dynamic_programming.evaluate):
         v = np.full(truth.shape, np.nan)  # whatever is there before must not matter
         kernel(transitions, signals, table, v)
         np.testing.assert_allclose(v, truth, **EXACT)
@@ -58,8 +58,8 @@ def test_the_rolling_buffer_equals_the_full_one(case: tuple[Sketch, Array]):
     transitions, signals, _ = stored(sketch)
     J, H, S, _ = sketch.signals.shape
     full, rolling = np.full((J, H + 1, S), np.nan), np.full((J, 2, S), np.nan)
-    known.evaluate(transitions, signals, table, full)
-    known.evaluate(transitions, signals, table, rolling)
+    dynamic_programming.evaluate(transitions, signals, table, full)
+    dynamic_programming.evaluate(transitions, signals, table, rolling)
     np.testing.assert_array_equal(rolling[:, 0], full[:, 0])
 
 
@@ -83,7 +83,7 @@ def test_greedy_actions_attain_the_best_weighted_sum(case: tuple[Sketch, Array, 
     transitions, signals, _ = stored(sketch)
     H, _, A, _ = sketch.sizes
     best, _ = best_plainly(sketch.P, np.tensordot(weights, sketch.signals, 1))
-    for kernel in both(known.act_greedily):
+    for kernel in both(dynamic_programming.act_greedily):
         actions, v = kernel(transitions, signals, H, weights, second, 1e-13 * H)
         np.testing.assert_allclose(weights @ v, best, **EXACT)
         truth = evaluate_plainly(sketch.P, sketch.signals, np.eye(A)[actions])[:, 0]
@@ -96,7 +96,7 @@ def test_ties_go_to_the_second_weighted_sum(case: tuple[Sketch, Array, Array]):
     transitions, signals, _ = stored(sketch)
     H = sketch.sizes[0]
     truth = lexicographic(sketch, weights, second)
-    for kernel in both(known.act_greedily):
+    for kernel in both(dynamic_programming.act_greedily):
         _, v = kernel(transitions, signals, H, weights, second, 1e-11)
         np.testing.assert_allclose(second @ v, truth, **EXACT)
 
@@ -115,7 +115,7 @@ def lexicographic(sketch: Sketch, weights: Array, second: Array) -> Array:
 def test_the_first_of_equal_actions_is_taken():
     sketch = sketch_of(0, kernel="deterministic", signal="constant")
     transitions, signals, _ = stored(sketch)
-    for kernel in both(known.act_greedily):
+    for kernel in both(dynamic_programming.act_greedily):
         actions, _ = kernel(transitions, signals, 4, np.array([1.0, 0.0]), np.array([0.0, 1.0]), 1e-12)
         np.testing.assert_array_equal(actions, 0)
 
@@ -128,7 +128,7 @@ def test_visit_equals_its_source_and_plain_numpy(case: tuple[Sketch, Array]):
     sketch, table = case
     transitions, _, initial = stored(sketch)
     truth = occupy_plainly(sketch.P, table, sketch.initial).sum(axis=2)
-    for kernel in both(known.visit):
+    for kernel in both(dynamic_programming.visit):
         np.testing.assert_allclose(kernel(transitions, table, initial), truth, **EXACT)
 
 
@@ -139,7 +139,7 @@ def test_visit_by_actions_equals_visit_of_the_same_policy(sketch: Sketch, seed: 
     table = policy_table(seed, sketch, "one action")
     actions = table.argmax(axis=2).astype(np.int32)
     truth = occupy_plainly(sketch.P, table, sketch.initial).sum(axis=2)
-    for kernel in both(known.visit_by_actions):
+    for kernel in both(dynamic_programming.visit_by_actions):
         np.testing.assert_allclose(kernel(transitions, actions, A, initial), truth, **EXACT)
 
 
@@ -151,8 +151,8 @@ def test_blended_actions_have_the_occupancy_of_the_mixture(sketch: Sketch, seed:
     actions = tables.argmax(axis=3).astype(np.int32)
     weights = np.random.default_rng(seed).dirichlet(np.ones(parts))
     occupancies = np.array([occupy_plainly(sketch.P, table, sketch.initial) for table in tables])
-    visits = np.array([known.visit_by_actions(transitions, part, A, initial) for part in actions])
-    for kernel in both(known.blend_actions):
+    visits = np.array([dynamic_programming.visit_by_actions(transitions, part, A, initial) for part in actions])
+    for kernel in both(dynamic_programming.blend_actions):
         policy = kernel(actions, weights, visits, A)
         np.testing.assert_allclose(policy.sum(axis=2), 1.0, **EXACT)
         mixed = np.tensordot(weights, occupancies, 1)
@@ -170,7 +170,7 @@ def test_draw_inverts_the_distribution_function(weights: list[int], uniform: flo
     if total == 0:
         weights, total = [1], 1
     probabilities = np.array(weights) / total
-    for kernel in both(known.draw):
+    for kernel in both(dynamic_programming.draw):
         n = kernel(probabilities, uniform)
         assert probabilities[n] > 0.0
         assert probabilities[:n].sum() <= uniform + 1e-12
@@ -180,12 +180,12 @@ def test_draw_inverts_the_distribution_function(weights: list[int], uniform: flo
 @pytest.mark.parametrize("probabilities", [[0.1] * 10 + [0.0], [1 / 3, 1 / 3, 1 / 3, 0.0], [0.5, 0.5 - 1e-9, 0.0]])
 def test_draw_never_takes_probability_zero_where_the_sum_misses_one(probabilities: list[float]):
     almost_one = np.nextafter(1.0, 0.0)
-    for kernel in both(known.draw):
+    for kernel in both(dynamic_programming.draw):
         assert kernel(np.array(probabilities), almost_one) == len(probabilities) - 2
 
 
 def test_draw_never_takes_a_leading_zero():
-    for kernel in both(known.draw):
+    for kernel in both(dynamic_programming.draw):
         assert kernel(np.array([0.0, 0.0, 1.0]), 0.0) == 2
 
 
@@ -195,10 +195,10 @@ def test_play_equals_its_source_and_a_plain_walk(case: tuple[Sketch, Array], see
     sketch, table = case
     transitions, signals, initial = stored(sketch)
     H, _, _, I = sketch.sizes
-    uniforms = np.random.default_rng(seed).random(known.count_uniforms(H, 1 + I, noisy))
-    assert len(uniforms) == known.count_uniforms.py_func(H, 1 + I, noisy)
+    uniforms = np.random.default_rng(seed).random(dynamic_programming.count_uniforms(H, 1 + I, noisy))
+    assert len(uniforms) == dynamic_programming.count_uniforms.py_func(H, 1 + I, noisy)
     x, truth = walk_plainly(sketch, table, noisy, uniforms)
-    for kernel in both(known.play):
+    for kernel in both(dynamic_programming.play):
         states, actions, observed = np.full(H + 1, -1), np.full(H, -1), np.full((1 + I, H), np.nan)
         kernel(transitions, signals, table, initial, noisy, uniforms, states, actions, observed)
         np.testing.assert_array_equal(states, x)
@@ -238,11 +238,11 @@ def test_expectations_and_pushes_are_matrix_products(sketch: Sketch, seed: int):
     count = int(rng.integers(1, S * A - row + 1))
     kernel = sketch.P[h].reshape(S * A, S)
     for form in (cmdp.dense(), cmdp.sparse()):
-        first_row = (h * S * A) % known.count_rows(form.transitions)
+        first_row = (h * S * A) % dynamic_programming.count_rows(form.transitions)
         ahead, pushed = np.empty((J, count)), np.ones((3, S))
-        known.expect(form.transitions, first_row + row, count, v, ahead)
+        dynamic_programming.expect(form.transitions, first_row + row, count, v, ahead)
         np.testing.assert_allclose(ahead, v @ kernel[row : row + count].T, **EXACT)
-        known.push(form.transitions, first_row, masses, pushed)
+        dynamic_programming.push(form.transitions, first_row, masses, pushed)
         np.testing.assert_allclose(pushed, 1.0 + masses.T @ kernel, **EXACT)
 
 
@@ -250,7 +250,7 @@ def test_kernels_take_what_is_read_only_and_leave_it_alone():
     sketch = sketch_of(2)
     cmdp: TabularCMDP = sketch.build()
     before = [array.copy() for array in (*cmdp.transitions, cmdp.signals, cmdp.initial)]
-    known.act_greedily(cmdp.transitions, cmdp.signals, 4, np.ones(2), np.ones(2), 0.0)
-    known.visit(cmdp.transitions, policy_table(0, sketch), cmdp.initial)
+    dynamic_programming.act_greedily(cmdp.transitions, cmdp.signals, 4, np.ones(2), np.ones(2), 0.0)
+    dynamic_programming.visit(cmdp.transitions, policy_table(0, sketch), cmdp.initial)
     for array, old in zip((*cmdp.transitions, cmdp.signals, cmdp.initial), before, strict=True):
         np.testing.assert_array_equal(array, old)

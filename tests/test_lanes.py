@@ -10,24 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import TypingError, njit
 
-from opdop.kernels import known, lanes, loops
+from opdop.kernels import dynamic_programming, loops, simd
 from opdop.planning import evaluate
 from tests.strategies import SEEDS, Array, Sketch, policy_table, sketches
 
 
 @njit
 def add_scaled(source, i, scale, target, k):
-    lanes.add_scaled(source, i, scale, target, k)
+    simd.add_scaled(source, i, scale, target, k)
 
 
 @njit
 def look_up(weights, places, first, last, values):
-    return lanes.look_up(weights, places, first, last, values)
+    return simd.look_up(weights, places, first, last, values)
 
 
 @njit
 def push(transitions, first_row, masses, out):
-    known.push(transitions, first_row, masses, out)
+    dynamic_programming.push(transitions, first_row, masses, out)
 
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 5))
@@ -37,7 +37,7 @@ def test_adding_a_row_is_eight_plain_sums(seed: int, n: int, m: int):
     before = rng.normal(size=(m, 8))
     expected = before.copy()
     expected[k] += scale * source[i]
-    for function in (lanes.add_scaled, add_scaled):
+    for function in (simd.add_scaled, add_scaled):
         target = before.copy()
         function(source, i, scale, target, k)
         np.testing.assert_allclose(target, expected, rtol=0, atol=1e-15)
@@ -50,7 +50,7 @@ def test_looking_up_is_a_product_with_a_sparse_row(seed: int, states: int, entri
     values = rng.normal(size=(states, 2))
     first, last = sorted(rng.integers(0, entries + 1, 2).tolist())
     expected = weights[first:last] @ values[places[first:last]]
-    for function in (lanes.look_up, look_up):
+    for function in (simd.look_up, look_up):
         np.testing.assert_allclose(function(weights, places, first, last, values), expected, rtol=0, atol=1e-14)
 
 
@@ -73,21 +73,21 @@ def test_arrays_with_gaps_or_of_other_numbers_do_not_compile():
 def test_masses_pushed_in_lanes_have_the_bits_of_those_pushed_alone(sketch: Sketch, seed: int):
     H, S, A, _ = sketch.sizes
     rng = np.random.default_rng(seed)
-    masses = rng.random((S * A, lanes.LANES)) * (rng.random((S * A, 1)) < 0.7) * (rng.random((S * A, 8)) < 0.7)
-    h, start = int(rng.integers(H)), rng.random((lanes.LANES, S))
+    masses = rng.random((S * A, simd.LANES)) * (rng.random((S * A, 1)) < 0.7) * (rng.random((S * A, 8)) < 0.7)
+    h, start = int(rng.integers(H)), rng.random((simd.LANES, S))
     for form in (sketch.build().dense(), sketch.build().sparse()):
-        together = known.empty_values(form.transitions, lanes.LANES, S)
+        together = dynamic_programming.empty_values(form.transitions, simd.LANES, S)
         together[:] = start
-        first_row = (h * S * A) % known.count_rows(form.transitions)
+        first_row = (h * S * A) % dynamic_programming.count_rows(form.transitions)
         push(form.transitions, first_row, masses, together)
-        for lane in range(lanes.LANES):
+        for lane in range(simd.LANES):
             alone = start[lane : lane + 1].copy()
             push(form.transitions, first_row, masses[:, lane : lane + 1].copy(), alone)
             np.testing.assert_array_equal(together[lane], alone[0])
 
 
 @settings(max_examples=25)
-@given(sketches(), SEEDS, st.integers(1, lanes.LANES))
+@given(sketches(), SEEDS, st.integers(1, simd.LANES))
 def test_policies_measured_together_have_the_numbers_of_each_alone(sketch: Sketch, seed: int, count: int):
     H, S, A, I = sketch.sizes
     tables = [policy_table(seed + n, sketch) for n in range(count)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opdop.experiment.recorder import Recorder, recorded_episodes
 from opdop.metrics import Sums, increments, loglog_slope, violation
+from opdop.runs.recorder import Recorder, recorded_episodes
 from tests.strategies import SEEDS, Array
 
 

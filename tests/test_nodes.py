@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from opdop.model import InvalidModelError
 from opdop.model.densities import Product, Steps, TruncatedNormal
-from opdop.model.nodes import Nodes, gauss_legendre, midpoint, monte_carlo, simpson, trapezoid
+from opdop.model.quadrature import Nodes, gauss_legendre, midpoint, monte_carlo, simpson, trapezoid
 
 COUNTS = np.array([9, 17, 33, 65, 129])
 

@@ -342,7 +342,7 @@ def test_a_task_holds_sizes_promises_and_plans_only():
         "thresholds",
         "initial",
         "episodes",
-        "confidence",
+        "failure_probability",
         "slater_gap",
         "noisy",
         "features",  # which the paper takes as known; the parameters that go with them are not among them
@@ -404,7 +404,7 @@ def test_learners_import_no_environment_and_plan_nothing():
     for file in files:
         names = imports(file)
         assert not any(name.startswith("opdop.envs") for name in names), file.name
-        assert not any(name.startswith(("opdop.experiment", "opdop.theory")) for name in names), file.name
+        assert not any(name.startswith(("opdop.runs", "opdop.sweeps", "opdop.theory")) for name in names), file.name
         assert any(name.startswith("opdop.planning") for name in names) == (file.name == "task.py"), file.name
 
 
@@ -474,13 +474,15 @@ def doubling_of(task: Task, first: int, built: list[Task] | None = None) -> Doub
     def build(phase: Task) -> OPDOP:
         if built is not None:
             built.append(phase)
-        return OPDOP.preset(phase, Counts, "practical", hope=1e-9)  # without hope the multiplier moves at once
+        return OPDOP.preset(
+            phase, Counts, "practical", optimistic_init=1e-9
+        )  # without optimistic_init the multiplier moves at once
 
     return Doubling(task, build, first=first)
 
 
-def test_doubling_doubles_the_plan_and_splits_the_confidence():
-    task = Task(2, 2, 2, [0.5], [1.0, 0.0], episodes=999, confidence=0.3, slater_gap=0.1)
+def test_doubling_doubles_the_plan_and_splits_the_failure_probability():
+    task = Task(2, 2, 2, [0.5], [1.0, 0.0], episodes=999, failure_probability=0.3, slater_gap=0.1)
     built: list[Task] = []
     learner = doubling_of(task, 4, built)
     phases = []
@@ -490,7 +492,7 @@ def test_doubling_doubles_the_plan_and_splits_the_confidence():
         learner.learn(episode)
     assert phases == [0] * 4 + [1] * 8 + [2] * 16 + [3]
     assert [phase.episodes for phase in built] == [4, 8, 16, 32]
-    assert [phase.confidence for phase in built] == [0.3 / 2, 0.3 / 6, 0.3 / 12, 0.3 / 20]
+    assert [phase.failure_probability for phase in built] == [0.3 / 2, 0.3 / 6, 0.3 / 12, 0.3 / 20]
     assert learner.episodes == 29
     assert learner.diagnostics()["phase"] == 3.0
     assert learner.diagnostics()["episodes"] == 29.0

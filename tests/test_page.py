@@ -15,11 +15,13 @@ import pytest
 
 import opdop
 from opdop.model import InvalidParameterError
-from opdop.report import figures, svg, words
-from opdop.report.figures.many import cost_figure
-from opdop.report.groups import Collection, collect, gather
-from opdop.report.verdicts import verdicts
-from opdop.report.write import write_report
+from opdop.report import figures
+from opdop.report.figures.groups import cost_figure
+from opdop.report.html import svg
+from opdop.report.html.write import write_report
+from opdop.report.summary import sentences as words
+from opdop.report.summary.groups import Collection, collect, gather
+from opdop.report.summary.verdicts import verdicts
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)> & $\\frac{1}$ \x1b[31m"
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -128,7 +130,7 @@ def test_groups_are_named_by_what_they_differ_in() -> None:
     different = [
         opdop.train("factored", **common),
         opdop.train("factored", preset="certified", **common),
-        opdop.train("factored", knobs={"radius_scale": 0.1}, **common),
+        opdop.train("factored", parameters={"radius_scale": 0.1}, **common),
         opdop.train("factored", noisy=True, **common),
     ]
     labels = [group.label for group in gather(different).sections[0].groups]
@@ -296,7 +298,7 @@ def test_hostile_names_stay_text(runs: dict[tuple[str, str, int], opdop.Run], tm
     run = runs["factored", "opdop", 0]
     quantities = tuple(replace(each, name=HOSTILE, unit=HOSTILE) for each in run.display.quantities)
     display = replace(run.display, name=HOSTILE, summary=HOSTILE, quantities=quantities, parameters={HOSTILE: HOSTILE})
-    config = {**run.config, "problem": HOSTILE, "algorithm": HOSTILE, "preset": HOSTILE, "knobs": {HOSTILE: 1.0}}
+    config = {**run.config, "problem": HOSTILE, "algorithm": HOSTILE, "preset": HOSTILE, "parameters": {HOSTILE: 1.0}}
     nasty = replace(run, display=display, config=config, constants={HOSTILE: HOSTILE})
     nasty.save(tmp_path / "runs" / "a")
     (tmp_path / "spec.toml").write_text(HOSTILE, encoding="utf-8")

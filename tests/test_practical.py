@@ -22,7 +22,7 @@ def test_defaults_are_the_winner_that_the_docs_print():
     assert found is not None
     printed = dict(part.split(" ") for part in found[1].split(", "))
     task = opdop.Task.of(opdop.make("factored"), episodes=100)
-    assert {name: float(value) for name, value in printed.items()} == choose(task, "practical").knobs
+    assert {name: float(value) for name, value in printed.items()} == choose(task, "practical").parameters
 
 
 @pytest.mark.parametrize("problem", ["factored", "random-tabular", "queue"])
@@ -50,9 +50,9 @@ def test_greed_does_not_pay():
 
 def test_neighbours_are_a_step_of_one_knob_away():
     for other in FORMER.neighbours():
-        differing = [place for place, knob in enumerate(other.knobs) if knob != FORMER.knobs[place]]
+        differing = [place for place, parameter in enumerate(other.parameters) if parameter != FORMER.parameters[place]]
         assert len(differing) == 1
-    assert len(list(FORMER.neighbours())) == 8  # ridge_scale and hope are at the ends of their ladders
+    assert len(list(FORMER.neighbours())) == 8  # ridge_scale and optimistic_init are at the ends of their ladders
 
 
 def test_every_shipped_problem_is_in_the_study():

@@ -14,9 +14,11 @@ from rich.console import Console, RenderableType
 import opdop
 from opdop.model import Geometry, InvalidModelError, InvalidParameterError
 from opdop.planning import solve, solve_lp
-from opdop.report import Answer, VisitMap, answer, figures, tables, trace
-from opdop.report.answer import duration
-from opdop.report.plane import slices
+from opdop.report import figures
+from opdop.report.summary.plane import slices, trace
+from opdop.report.summary.solution import Answer, answer, duration
+from opdop.report.summary.visit_map import VisitMap
+from opdop.report.terminal import tables
 
 ONE_PROMISE = ["factored", "inventory", "media-streaming", "random-tabular", "river-crossing", "gridworld"]
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 
 import opdop
 from opdop import cli
-from opdop.experiment import CHECKPOINT
-from opdop.report import tables
+from opdop.report.terminal import tables
+from opdop.runs import CHECKPOINT
 
 FILES = {"checkpoint.npz", "run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json"}
 
@@ -78,8 +78,8 @@ def test_every_option_reaches_the_run() -> None:
     options = {
         "--seed": 4,
         "--preset": "practical",
-        "--knob": "step_scale=10",
-        "--confidence": 0.1,
+        "--param": "step_scale=10",
+        "--delta": 0.1,
         "--slater-gap": 2.5,
         "--dual-bound": 3.5,
         "--planned-episodes": "1e3",
@@ -92,8 +92,8 @@ def test_every_option_reaches_the_run() -> None:
         opdop.make("factored", moves=2.0),
         episodes=400,
         seed=4,
-        knobs={"step_scale": 10.0},
-        confidence=0.1,
+        parameters={"step_scale": 10.0},
+        failure_probability=0.1,
         slater_gap=2.5,
         dual_bound=3.5,
         planned_episodes=1000,
@@ -123,10 +123,10 @@ def test_json_is_the_record(tmp_path: Path) -> None:
 
 def test_algorithms_lists_what_there_is() -> None:
     text = answered("algorithms")
-    assert all(f"\n{name} " in text for name in tables.preset_knobs())
+    assert all(f"\n{name} " in text for name in tables.preset_parameters())
     record = json.loads(answered("algorithms", "--json"))
     assert [each["name"] for each in record["algorithms"]] == list(opdop.algorithms())
-    assert record["presets"] == tables.preset_knobs()
+    assert record["presets"] == tables.preset_parameters()
     assert record["format"] == "opdop.algorithms/1"
 
 
@@ -183,16 +183,16 @@ def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_o
         (("factored", "--preset", "practicle"), "Did you mean 'practical'?"),
         (("factored", "--algorithm", "opo"), "Did you mean 'oppo'?"),
         (("factored", "--set", "move=1"), "Did you mean 'moves'?"),
-        (("factored", "--knob", "step=1"), "Did you mean 'step_scale'?"),
-        (("factored", "--knob", "step_scale"), "expected name=number"),
-        (("factored", "--knob", "step_scale=fast"), "expected name=number"),
-        (("factored", "--knob", "step_scale=1", "--knob", "step-scale=2"), "set twice"),
+        (("factored", "--param", "step=1"), "Did you mean 'step_scale'?"),
+        (("factored", "--param", "step_scale"), "expected name=number"),
+        (("factored", "--param", "step_scale=fast"), "expected name=number"),
+        (("factored", "--param", "step_scale=1", "--param", "step-scale=2"), "set twice"),
         (("factored", "-k", "1.5"), "expected a whole number, as 100000 or 1e5"),
         (("factored", "-k", "many"), "expected a whole number, as 100000 or 1e5"),
         (("factored", "-k", "nan"), "expected a whole number, as 100000 or 1e5"),
         (("factored", "-k", "0"), "episodes is 0; expected"),
         (("factored", "-k", "9", "--planned-episodes", "x"), "planned-episodes is 'x'"),
-        (("factored", "-k", "9", "--confidence", "2"), "expected a failure probability"),
+        (("factored", "-k", "9", "--delta", "2"), "expected a failure probability"),
         (("factored", "-k", "9", "--measure-every", "0"), "at least 1"),
         (("factored", "-k", "9", "--figure", "run.gif"), "expected a file ending in .svg, .png, .pdf"),
         (("--resume", "nowhere"), "there is no run in 'nowhere'"),

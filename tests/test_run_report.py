@@ -16,9 +16,11 @@ from matplotlib.text import Text as FigureText
 from rich.console import Console, RenderableType
 
 import opdop
-from opdop.experiment import Progress
-from opdop.report import figures, live, tables
-from opdop.report.learnt import Learnt
+from opdop.report import figures
+from opdop.report.summary.run_summary import Learnt
+from opdop.report.terminal import progress as live
+from opdop.report.terminal import tables
+from opdop.runs import Progress
 
 SHIPPED = {"factored": 3000, "queue": 1000, "media-streaming": 2000, "river-crossing": 500, "inventory": 1000}
 
@@ -179,15 +181,15 @@ def test_page_fits_80_columns_and_has_every_number(name: str, runs: dict[str, op
         assert f"{round(reward.shown(value), 4) + 0.0:.4f}" in words
 
 
-def test_algorithms_page_has_every_preset_with_its_knobs() -> None:
+def test_algorithms_page_has_every_preset_with_its_parameters() -> None:
     text = printed(tables.algorithms_page(list(opdop.algorithms().values())))
     assert max(map(len, text.splitlines())) <= 80
-    knobs = tables.preset_knobs()
-    assert tables.PRESETS.keys() == knobs.keys()
-    for name, values in knobs.items():
+    parameters = tables.preset_parameters()
+    assert tables.PRESETS.keys() == parameters.keys()
+    for name, values in parameters.items():
         assert f"\n{name} " in text
-        assert all(f"{knob}={value:g}" in text for knob, value in values.items())
-    assert knobs["certified"] == {}
+        assert all(f"{parameter}={value:g}" in text for parameter, value in values.items())
+    assert parameters["certified"] == {}
     assert all(name in text for name in opdop.algorithms())
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdop import environments
-from opdop.experiment.spec import MOST_RUNS, InvalidSpecError, Job, Settings, Spec, job_of
 from opdop.model import InvalidParameterError
+from opdop.sweeps.spec import MOST_RUNS, InvalidSpecError, Job, Settings, Spec, job_of
 
 EXAMPLE = """
 episodes = 20000
@@ -25,7 +25,7 @@ name = "opdop"
 preset = ["certified", "practical"]
 [[algorithm]]
 name = "oppo"
-knobs = {radius_scale = [0.03, 0.1]}
+parameters = {radius_scale = [0.03, 0.1]}
 """
 
 
@@ -41,7 +41,10 @@ def test_a_spec_is_the_product_of_its_parts() -> None:
     assert len(spec) == len(jobs) == (1 + 3) * (2 + 2) * 10
     assert len({job.key for job in jobs}) == len(jobs)
     assert {job.settings for job in jobs} == {Settings(episodes=20000)}
-    kinds = {(job.problem, *job.parameters.values(), job.algorithm, job.preset, *job.knobs.values()) for job in jobs}
+    kinds = {
+        (job.problem, *job.problem_parameters.values(), job.algorithm, job.preset, *job.parameters.values())
+        for job in jobs
+    }
     problems = [("media-streaming",), *(("random-tabular", seed) for seed in range(3))]
     constants = [
         ("opdop", "certified"),
@@ -64,7 +67,7 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
     seeds = [1, "a"]
     records = 1
     noisy = 3
-    confidence = 2
+    failure_probability = 2
     dual_bound = -1
     [[problem]]
     name = "gridworld"
@@ -76,18 +79,18 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
     [[algorithm]]
     name = "oppop"
     preset = ["papr", "certified"]
-    knobs = {C1 = -1}
+    parameters = {C1 = -1}
     [[algorithm]]
     presets = 3
-    knobs = 4
+    parameters = 4
     """
     found = mistakes(text)
     places = [error.partition(":")[0] for error in found]
     wrong = """
-        episodess seeds[1] records noisy confidence dual_bound
+        episodess seeds[1] records noisy failure_probability dual_bound
         problem[0].sizee problem[0].size[0] problem[0].size[1] problem[1].name problem[2].name
-        algorithm[0].name algorithm[0].preset algorithm[0].knobs.C1 algorithm[0].knobs.C1
-        algorithm[1].presets algorithm[1].knobs
+        algorithm[0].name algorithm[0].preset algorithm[0].parameters.C1 algorithm[0].parameters.C1
+        algorithm[1].presets algorithm[1].parameters
     """
     assert sorted(places) == sorted(wrong.split())
     told = "\n".join(found)
@@ -97,7 +100,7 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
         "problem[1].name: there is no problem 'factorde'; did you mean factored?",
         "algorithm[0].name: there is no algorithm 'oppop'; did you mean oppo?",
         "algorithm[0].preset: there is no preset 'papr'; did you mean paper?",
-        "algorithm[0].knobs.C1: preset 'certified' has no such knob; it has none",
+        "algorithm[0].parameters.C1: preset 'certified' has no such parameter; it has none",
         "algorithm[1].presets: unknown; did you mean preset?",
     ):
         assert words in told
@@ -115,8 +118,11 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
         ('seeds = [1, 2, 1]\n[[problem]]\nname = "factored"', "seeds: 1 is there more than once"),
         ('[[problem]]\nname = "factored"\nstages = []', "problem[0].stages: found []"),
         ('[[problem]]\nname = "factored"\n[[algorithm]]\npreset = []', "algorithm[0].preset: found []"),
-        ('[[problem]]\nname = "factored"\n[[algorithm]]\nknobs = {step_scale = []}', "knobs.step_scale: found []"),
-        ('[[problem]]\nname = "factored"\n[[algorithm]]\nknobs = {step_scale = nan}', "knobs.step_scale: found nan"),
+        ('[[problem]]\nname = "factored"\n[[algorithm]]\nknobs = {step_scale = []}', "parameters.step_scale: found []"),
+        (
+            '[[problem]]\nname = "factored"\n[[algorithm]]\nknobs = {step_scale = nan}',
+            "parameters.step_scale: found nan",
+        ),
         (
             '[[problem]]\nname = "factored"\n[[problem]]\nname = "factored"\nstages = [5, 6]',
             "twice: factored (stages=6)",
@@ -160,8 +166,8 @@ def test_a_parameter_that_is_a_list_makes_a_grid_of_lists() -> None:
     default = list(environments()[name].parameters[parameter].default)
     one = Spec.of({"seeds": 1, "problem": {"name": name, parameter: default}})
     two = Spec.of({"seeds": 1, "problem": {"name": name, parameter: [default, default[::-1]]}})
-    assert [job.parameters[parameter] for job in one.jobs()] == [tuple(default)]
-    assert [job.parameters[parameter] for job in two.jobs()] == [tuple(default), tuple(default[::-1])]
+    assert [job.problem_parameters[parameter] for job in one.jobs()] == [tuple(default)]
+    assert [job.problem_parameters[parameter] for job in two.jobs()] == [tuple(default), tuple(default[::-1])]
 
 
 def test_data_make_the_same_spec_as_toml() -> None:
@@ -171,7 +177,7 @@ def test_data_make_the_same_spec_as_toml() -> None:
         "problem": ["media-streaming", {"name": "random-tabular", "seed": [0, 1, 2]}],
         "algorithm": [
             {"name": "opdop", "preset": ["certified", "practical"]},
-            {"name": "oppo", "knobs": {"radius_scale": [0.03, 0.1]}},
+            {"name": "oppo", "parameters": {"radius_scale": [0.03, 0.1]}},
         ],
     }
     assert list(Spec.of(data).jobs()) == list(Spec.parse(EXAMPLE).jobs())
@@ -197,7 +203,9 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
         st.sampled_from(["episodes", "seeds", "problem", "algorithm", "noisy", "é\n"]),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "knobs", "x"]), inner),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "parameters", "x"]), inner)
+            ),
             max_leaves=6,
         ),
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from opdop.report.statistics import Band, band, band_words, difference, holm
+from opdop.report.summary.statistics import Band, band, band_words, difference, holm
 
 STUDENT = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]  # Student's own example: drug 1, hours of sleep
 SLEEP = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]  # drug 2, the same persons

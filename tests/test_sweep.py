@@ -24,12 +24,13 @@ import pytest
 
 import opdop
 from opdop import InvalidParameterError, Run, Spec, Sweep
-from opdop.experiment import CHECKPOINT, worker
-from opdop.experiment.files import read_arrays
-from opdop.experiment.index import INDEX
-from opdop.experiment.recorder import describe_columns
-from opdop.experiment.store import Store
-from opdop.experiment.sweep import Job, SweepError, SweepProgress, run_sweep
+from opdop.runs import CHECKPOINT
+from opdop.runs.files import read_arrays
+from opdop.runs.recorder import describe_columns
+from opdop.sweeps import worker
+from opdop.sweeps.index import INDEX
+from opdop.sweeps.store import Store
+from opdop.sweeps.sweep import Job, SweepError, SweepProgress, run_sweep
 
 ROOT = Path(__file__).parents[1]
 SHORT = {"episodes": 300, "seeds": 2, "problem": ["factored", "queue"], "records": 20}
@@ -39,7 +40,7 @@ INFEASIBLE = {"name": "queue", "throughput": 11.9}
 
 def made(job: Job) -> Run:
     """Return the run of a job, made here and now."""
-    return opdop.train(opdop.make(job.problem, **job.parameters), **job.arguments)
+    return opdop.train(opdop.make(job.problem, **job.problem_parameters), **job.arguments)
 
 
 def assert_same(one: Run, other: Run) -> None:
@@ -306,7 +307,7 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> No
     code = """
 import sys
 from pathlib import Path
-from opdop.experiment.store import Store
+from opdop.sweeps.store import Store
 with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
     claim.tell(7, 300, 0.0)
     print("claimed", flush=True)
@@ -503,7 +504,7 @@ def test_the_table_has_the_numbers_of_the_runs(swept: Path) -> None:
         assert row["optimum"] == run.optimum.value
         assert row["average_reward"] == run.average.reward
         assert [row[f"average_utility_{i}"] for i in range(len(run.thresholds))] == run.average.utilities.tolist()
-        assert json.loads(row["parameters"]) == run.config["parameters"]
+        assert json.loads(row["problem_parameters"]) == run.config["problem_parameters"]
 
 
 def test_histories_are_stacked_bit_for_bit(kept: Path) -> None:

@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 
 from opdop import cli
 from opdop.cli.sweeps import RUNS_FORMAT
-from opdop.experiment.recorder import describe_columns
-from opdop.experiment.store import SWEEP_FORMAT, Store
-from opdop.experiment.sweep import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
-from opdop.report.sweeping import SweepWatch
+from opdop.report.terminal.sweep_tables import SweepWatch
+from opdop.runs.recorder import describe_columns
+from opdop.sweeps.store import SWEEP_FORMAT, Store
+from opdop.sweeps.sweep import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
 from tests.test_sweep import INFEASIBLE, SHORT
 
 ROOT = Path(__file__).parents[1]

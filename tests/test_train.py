@@ -31,7 +31,7 @@ from opdop import (
     train,
 )
 from opdop.algorithms import counts as counts_module
-from opdop.experiment.train import next_size
+from opdop.runs.training import next_size
 from tests.plain import random_episodes
 from tests.strategies import FORMS, Array, Sketch, evaluate_plainly, sketch_of, sketches, totals_plainly
 
@@ -379,10 +379,10 @@ def test_progress_is_told_between_pieces():
 
 
 def test_a_run_knows_what_was_asked_for():
-    run = train("factored", "oppo", episodes=20, seed=7, preset="paper", knobs={"C1": 0.5}, noisy=True)
+    run = train("factored", "oppo", episodes=20, seed=7, preset="paper", parameters={"C1": 0.5}, noisy=True)
     asked = run.config
     assert (asked["problem"], asked["algorithm"], asked["preset"]) == ("factored", "oppo", "paper")
-    assert (asked["episodes"], asked["seed"], asked["noisy"], asked["knobs"]) == (20, 7, True, {"C1": 0.5})
+    assert (asked["episodes"], asked["seed"], asked["noisy"], asked["parameters"]) == (20, 7, True, {"C1": 0.5})
     assert run.constants["C1"] == 0.5
 
 
@@ -568,10 +568,10 @@ def test_a_finished_checkpoint_of_a_learner_of_ones_own_is_the_same_run(tmp_path
     assert_same(one, two)
 
 
-def test_a_ready_learner_takes_no_knobs():
+def test_a_ready_learner_takes_no_parameters():
     cmdp = sketch_of(4).build()
     learner = OPDOP.preset(Task.of(cmdp, episodes=10), Counts, "practical")
-    for option in ({"knobs": {"radius_scale": 0.1}}, {"doubling": True}, {"dual_bound": 1.0}):
+    for option in ({"parameters": {"radius_scale": 0.1}}, {"doubling": True}, {"dual_bound": 1.0}):
         with pytest.raises(InvalidParameterError, match="belong to algorithms chosen by name"):
             train(cmdp, learner, episodes=10, **option)
 
@@ -594,11 +594,11 @@ def test_a_learner_for_another_task_is_refused(change: dict[str, int]):
         ({"measure_every": 0}, "measure_every is 0"),
         ({"records": 1}, "records is 1"),
         ({"piece": 0}, "piece is 0"),
-        ({"confidence": 2.0}, "confidence is 2.0"),
+        ({"failure_probability": 2.0}, "failure_probability is 2.0"),
         ({"slater_gap": -1.0}, "slater_gap is -1.0"),
         ({"dual_bound": 0.0}, "dual_bound is 0.0"),
         ({"preset": "papre"}, "Did you mean 'paper'"),
-        ({"knobs": {"radius": 1.0}}, "no knob 'radius'"),
+        ({"parameters": {"radius": 1.0}}, "no parameter 'radius'"),
         ({"algorithm": "opodop"}, "Did you mean 'opdop'"),
     ],
 )

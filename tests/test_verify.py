@@ -16,7 +16,7 @@ from opdop import LSTD, OPDOP, Counts, Episode, Estimates, TabularPolicy, Task
 from opdop.algorithms import SelfNormalisedRadius, WeissmanRadius
 from opdop.cli import app
 from opdop.kernels.primal_dual import update_dual
-from opdop.report.verification import tightness_text
+from opdop.report.terminal.verification_tables import tightness_text
 from opdop.theory import Case, Verification, coverage, verify
 from opdop.theory.potential import CountBonuses, LinearBonuses
 from opdop.theory.statements import Statement
@@ -323,7 +323,7 @@ def test_command_gives_json_and_markdown(tmp_path):
 
 def test_command_ends_with_status_1_if_a_promise_is_broken(monkeypatch):
     monkeypatch.setattr(
-        "opdop.theory.witnessing.find", lambda name: type("Found", (), {"build": staticmethod(flipped)})
+        "opdop.theory.simulation.find", lambda name: type("Found", (), {"build": staticmethod(flipped)})
     )
     result = CliRunner().invoke(app, ["verify", "factored", "--seeds", "1", "-k", "30"])
     assert result.exit_code == 1

@@ -2,8 +2,6 @@
 
 from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
 from opdop.envs import environments, make
-from opdop.experiment import Run, Spec, Sweep, train
-from opdop.experiment import run_sweep as sweep
 from opdop.model import (
     ContinuousCMDP,
     ContinuousSimulator,
@@ -23,6 +21,9 @@ from opdop.model import (
     TabularPolicy,
 )
 from opdop.planning import Optimum, Values, evaluate, solve
+from opdop.runs import Run, train
+from opdop.sweeps import Spec, Sweep
+from opdop.sweeps import run_sweep as sweep
 
 __version__ = "0.1.0"
 

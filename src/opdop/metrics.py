@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opdop.kernels.sums import add_up
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 
 def increments(totals: Floats, optimal_value: float, thresholds: Floats) -> Floats:

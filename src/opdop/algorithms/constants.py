@@ -15,7 +15,7 @@ import numpy as np
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.model import InvalidParameterError, suggestion
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 
 class Radius(Protocol):
@@ -54,7 +54,7 @@ class PaperRadius:
         """Return the radii [H]."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         T = H * task.episodes
-        beta = self.C1 * H * math.sqrt(S * math.log(S * A * T / task.confidence))
+        beta = self.C1 * H * math.sqrt(S * math.log(S * A * T / task.failure_probability))
         return np.full(H, beta)
 
 
@@ -83,12 +83,13 @@ class WeissmanRadius:
     For S = 1 there is nothing to learn about P, and L's term vanishes. `scale` multiplies the whole; only 1 is
     certified.
 
-    With a small scale the bonus of a pair that was never visited is small too, and what nobody has tried looks bad.
-    `hope` is the share of the most, H - h, that such a pair is then thought to be worth at least; see `first_widths`.
+    With a small scale the bonus of an unvisited pair is small too, so that actions never tried look bad. The optimistic
+    estimate of an unvisited pair is therefore at least `optimistic_init` times the largest value H - h; see
+    `first_widths`.
     """
 
     scale: float = 1.0
-    hope: float = 0.0
+    optimistic_init: float = 0.0
 
     @property
     def linear(self) -> SelfNormalisedRadius:
@@ -99,7 +100,7 @@ class WeissmanRadius:
         """Return the radii [H]."""
         H, S, A, K = task.horizon, task.num_states, task.num_actions, task.episodes
         cells = H * S * A * K
-        share = task.confidence / (4.0 if task.noisy else 2.0)
+        share = task.failure_probability / (4.0 if task.noisy else 2.0)
         subsets = S * math.log(2.0) + math.log1p(-(2.0 ** (1 - S))) if S > 1 else -math.inf  # log(2^S - 2)
         L = max(subsets + math.log(cells / share), 0.0)
         span = np.arange(H - 1, -1, -1.0)
@@ -110,15 +111,17 @@ class WeissmanRadius:
 
 
 def first_widths(rule: Radius, task: Task, ridge: float) -> Floats:
-    """Return the width [H] of a pair before its first visit: 1 / sqrt(ridge), or as much as the rule's hope needs.
+    """Return the width [H] of an unvisited pair: 1 / sqrt(ridge), or more if the rule's `optimistic_init` needs it.
 
-    With scale 1 and ridge 1 the bonus alone is more than any hope: 2 * radius >= H - h.
+    With scale 1 and ridge 1 the bonus alone is more than any optimistic_init: 2 * radius >= H - h.
     """
     width = np.full(task.horizon, math.sqrt(1.0 / ridge))  # as the kernel computes it, to the last bit
-    hope: float = getattr(rule, "hope", 0.0)
-    if not hope:
+    optimistic_init: float = getattr(rule, "optimistic_init", 0.0)
+    if not optimistic_init:
         return width
-    wanted: Floats = np.maximum(width, hope * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge)))
+    wanted: Floats = np.maximum(
+        width, optimistic_init * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge))
+    )
     return wanted
 
 
@@ -173,7 +176,7 @@ class PaperLinearRadius:
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule as the kernels use it."""
         d, H = max(features.kernel_dim, features.signal_dim), task.horizon
-        beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.confidence))
+        beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.failure_probability))
         return flat_linear_radii(task, beta)
 
 
@@ -201,7 +204,7 @@ class SelfNormalisedRadius:
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule as the kernels use it."""
         H, J = task.horizon, 1 + task.num_constraints
-        share = task.confidence / (4.0 if task.noisy else 2.0)
+        share = task.failure_probability / (4.0 if task.noisy else 2.0)
         slack = 2.0 * math.log(J * H * features.blocks / share)
         span = np.arange(H - 1, -1, -1.0)
         return LinearRadii(
@@ -236,7 +239,7 @@ class Constants:
     dual_bound: float  # chi
     radius: Radius  # beta, stage by stage
     ridge: float  # lambda
-    knobs: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
+    parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
 
     def described(self, task: Task) -> dict[str, Any]:
         """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
@@ -246,10 +249,10 @@ class Constants:
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
-            "confidence": task.confidence,
+            "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
-            **dict(self.knobs),
+            **dict(self.parameters),
         }
 
 
@@ -284,7 +287,7 @@ def _dual_bound(task: Task, given: float | None) -> float:
 
 
 def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
-    return Constants("paper", radius=PaperRadius(C1), knobs={"C1": C1}, **_theorem(task, dual_bound))
+    return Constants("paper", radius=PaperRadius(C1), parameters={"C1": C1}, **_theorem(task, dual_bound))
 
 
 def _certified(task: Task, dual_bound: float | None) -> Constants:
@@ -298,37 +301,39 @@ def _practical(
     step_scale: float = 300.0,
     dual_step_scale: float = 1000.0,
     ridge_scale: float = 0.01,
-    hope: float = 1.0,
+    optimistic_init: float = 1.0,
 ) -> Constants:
     # The defaults are what `python -m studies.practical` chose: docs/practical.md.
     numbers = _theorem(task, dual_bound)
     numbers["step_size"] *= step_scale
     numbers["dual_step_size"] *= dual_step_scale
     numbers["ridge"] *= ridge_scale
-    knobs = {
+    parameters = {
         "radius_scale": radius_scale,
         "step_scale": step_scale,
         "dual_step_scale": dual_step_scale,
         "ridge_scale": ridge_scale,
-        "hope": hope,
+        "optimistic_init": optimistic_init,
     }
-    return Constants("practical", radius=WeissmanRadius(radius_scale, hope), knobs=knobs, **numbers)
+    return Constants(
+        "practical", radius=WeissmanRadius(radius_scale, optimistic_init), parameters=parameters, **numbers
+    )
 
 
 _PRESETS: dict[str, tuple[Callable[..., Constants], tuple[str, ...]]] = {
     "paper": (_paper, ("C1",)),
     "certified": (_certified, ()),
-    "practical": (_practical, ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "hope")),
+    "practical": (_practical, ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "optimistic_init")),
 }
 
 
 def presets() -> dict[str, tuple[str, ...]]:
-    """Return the names of the presets and of each one's knobs."""
-    return {name: knobs for name, (_, knobs) in _PRESETS.items()}
+    """Return the names of the presets and of each one's parameters."""
+    return {name: parameters for name, (_, parameters) in _PRESETS.items()}
 
 
-def choose(task: Task, preset: str, *, dual_bound: float | None = None, **knobs: float) -> Constants:
-    """Return the constants of a preset for a task; knobs are the preset's own named fields.
+def choose(task: Task, preset: str, *, dual_bound: float | None = None, **parameters: float) -> Constants:
+    """Return the constants of a preset for a task; parameters are the preset's own named fields.
 
     >>> task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=10_000, slater_gap=0.5)
     >>> constants = choose(task, "paper")
@@ -340,10 +345,10 @@ def choose(task: Task, preset: str, *, dual_bound: float | None = None, **knobs:
             f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}.{suggestion(preset, _PRESETS)}"
         )
     build, known = _PRESETS[preset]
-    for name, value in knobs.items():
+    for name, value in parameters.items():
         if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has no knobs, which is what makes it certified"
-            raise InvalidParameterError(f"preset {preset!r} has no knob {name!r}; {has}.{suggestion(name, known)}")
+            has = f"it has {', '.join(known)}" if known else "it has no parameters, which is what makes it certified"
+            raise InvalidParameterError(f"preset {preset!r} has no parameter {name!r}; {has}.{suggestion(name, known)}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value > 0):
             raise InvalidParameterError(f"{name} is {value!r}; expected a positive number.")
-    return build(task, dual_bound, **knobs)
+    return build(task, dual_bound, **parameters)

@@ -24,8 +24,8 @@ from opdop.kernels import replay as kernel
 from opdop.kernels.lstd import Linear
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
-from opdop.model.checks import Floats
-from opdop.model.continuous import Carried, ContinuousFeatures, carry
+from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
+from opdop.model.validation import Floats
 
 _MOST_REMEMBERED = 4096  # replayed states that a policy keeps
 _LANED = ("signal_weights", "signal_inverse", "signal_radius", "weights", "inverse", "radius", "v")
@@ -119,10 +119,10 @@ class ContinuousOPDOP(OPDOP):
         *,
         dual_bound: float | None = None,
         reevaluate_at_growth: float | None = None,
-        **knobs: float,
+        **parameters: float,
     ) -> OPDOP:
         """Return a learner for the task of a continuous problem."""
-        learner = cls.preset(with_visitors(task), LSTD, preset, dual_bound=dual_bound, **knobs)
+        learner = cls.preset(with_visitors(task), LSTD, preset, dual_bound=dual_bound, **parameters)
         if reevaluate_at_growth is None:
             return learner
         numbers = {name: getattr(learner, name) for name in ("step_size", "dual_step_size", "mixing", "dual_bound")}

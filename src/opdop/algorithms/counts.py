@@ -42,11 +42,11 @@ class Counts:
         self.radii = rule.radii(task, self.ridge)
         self.first_widths = first_widths(rule, task, self.ridge)
         # Before a state is visited all its actions look equally good: as good as the bonus, or anything, can be.
-        hope = np.minimum(2.0 * (self.radii * self.first_widths), np.arange(H, 0, -1.0))
+        unvisited = np.minimum(2.0 * (self.radii * self.first_widths), np.arange(H, 0, -1.0))
         self.q = np.empty((J, H, A, S))
         self.v = np.zeros((J, H + 1, S))
-        self.q[:] = hope[:, None, None]
-        self.v[:, :H] = hope[:, None]
+        self.q[:] = unvisited[:, None, None]
+        self.v[:, :H] = unvisited[:, None]
         visits = kernel.Visits(
             touched=np.zeros((H, S), dtype=np.bool_),
             number=np.zeros((H, A * S)),

@@ -31,7 +31,7 @@ class Doubling:
         self.current = self._learner()
 
     def _learner(self) -> OPDOP:
-        share = self.task.confidence / ((self.phase + 1) * (self.phase + 2))
+        share = self.task.failure_probability / ((self.phase + 1) * (self.phase + 2))
         return self.build(self.task.replan(self.first * 2**self.phase, share))
 
     @property

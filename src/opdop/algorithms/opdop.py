@@ -65,7 +65,11 @@ class OPDOP:
         self.step_size, self.dual_step_size = float(step_size), float(dual_step_size)
         self.mixing, self.dual_bound = float(mixing), float(dual_bound)
         if constants is None:
-            plan = {"confidence": task.confidence, "planned_episodes": task.episodes, "slater_gap": task.slater_gap}
+            plan = {
+                "failure_probability": task.failure_probability,
+                "planned_episodes": task.episodes,
+                "slater_gap": task.slater_gap,
+            }
             constants = {"preset": "none", **numbers, **plan}
         own = evaluator.described() if isinstance(evaluator, CompiledEvaluator) else {}
         self.constants = {**constants, **own}
@@ -84,13 +88,13 @@ class OPDOP:
         name: str,
         *,
         dual_bound: float | None = None,
-        **knobs: float,
+        **parameters: float,
     ) -> OPDOP:
         """Return a learner with the constants of a preset.
 
         Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
         """
-        constants = choose(task, name, dual_bound=dual_bound, **knobs)
+        constants = choose(task, name, dual_bound=dual_bound, **parameters)
         return cls._with(task, evaluator, constants)
 
     @classmethod

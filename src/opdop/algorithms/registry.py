@@ -16,7 +16,7 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm that `train` can run: `build(task, preset, dual_bound=..., **knobs)` returns a learner."""
+    """An algorithm that `train` can run: `build(task, preset, dual_bound=..., **parameters)` returns a learner."""
 
     name: str
     summary: str
@@ -27,7 +27,7 @@ _found: dict[str, Algorithm] = {}
 
 
 def algorithm(name: str, *, summary: str) -> Callable[[Build], Build]:
-    """Register a function (task, preset, *, dual_bound, **knobs) that returns a learner."""
+    """Register a function (task, preset, *, dual_bound, **parameters) that returns a learner."""
 
     def register(build: Build) -> Build:
         if name in _found and _found[name].build.__module__ != build.__module__:

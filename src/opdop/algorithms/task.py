@@ -19,7 +19,7 @@ from opdop.model import (
     TabularCMDP,
     TabularPolicy,
 )
-from opdop.model.checks import Floats, as_floats, as_size, check_distributions
+from opdop.model.validation import Floats, as_floats, as_size, check_distributions, is_number
 from opdop.planning import solve
 
 MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
@@ -39,7 +39,7 @@ class Task:
     thresholds: Floats  # [I]
     initial: Floats  # [S]
     episodes: int  # K, as planned: the constants depend on it
-    confidence: float = 0.05  # p, the probability with which the guarantee may fail
+    failure_probability: float = 0.05  # p, the probability with which the guarantee may fail
     slater_gap: float | None = None
     noisy: bool = False
     features: Features | None = None  # of a linear kernel, if it is known to have one
@@ -61,8 +61,7 @@ class Task:
             raise InvalidParameterError(f"episodes is {self.episodes!r}; expected a whole number.")
         if not 1 <= self.episodes <= MOST_EPISODES:
             raise InvalidParameterError(f"episodes is {self.episodes}; expected 1 to {MOST_EPISODES}.")
-        if not 0.0 < self.confidence < 1.0:
-            raise InvalidParameterError(f"confidence is {self.confidence}; expected a failure probability in (0, 1).")
+        check_failure_probability("failure_probability", self.failure_probability)
         if self.slater_gap is not None and not (math.isfinite(self.slater_gap) and self.slater_gap > 0.0):
             raise InvalidParameterError(
                 f"slater_gap is {self.slater_gap}; expected a positive lower bound, or None if it is unknown."
@@ -74,7 +73,7 @@ class Task:
         cmdp: TabularCMDP,
         *,
         episodes: int,
-        confidence: float = 0.05,
+        failure_probability: float = 0.05,
         slater_gap: float | None = None,
         noisy: bool = False,
     ) -> Task:
@@ -92,7 +91,7 @@ class Task:
             cmdp.thresholds,
             cmdp.initial,
             episodes,
-            confidence,
+            failure_probability,
             slater_gap,
             noisy,
             cmdp.features,
@@ -112,9 +111,9 @@ class Task:
             _signals(episode.signals, (J, H)),
         )
 
-    def replan(self, episodes: int, confidence: float) -> Task:
+    def replan(self, episodes: int, failure_probability: float) -> Task:
         """Return the same task with another plan."""
-        return replace(self, episodes=episodes, confidence=confidence)
+        return replace(self, episodes=episodes, failure_probability=failure_probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +123,18 @@ class Estimates:
     q: Floats  # [1+I, H, S, A]
     v: Floats  # [1+I, H+1, S]
     touched: NDArray[np.bool_]  # [H, S]
+
+
+def check_failure_probability(name: str, value: Any) -> float:
+    """Return a failure probability in (0, 0.5]; refuse a confidence level such as 0.95 with a hint."""
+    if is_number(value) and 0.0 < value <= 0.5:
+        return float(value)
+    hint = ""
+    if is_number(value) and 0.5 < value < 1.0:
+        hint = f" For a guarantee with probability {value:g}, give {1.0 - value:.12g}."
+    raise InvalidParameterError(
+        f"{name} is {value!r}; expected the probability with which the guarantee may fail, in (0, 0.5].{hint}"
+    )
 
 
 def swapped(table: NDArray[Any]) -> NDArray[Any]:

@@ -24,8 +24,8 @@ def count(label: str, text: str) -> int:
     raise InvalidParameterError(f"{label} is {text!r}; expected a whole number, as 100000 or 1e5.")
 
 
-def knob_values(settings: list[str]) -> dict[str, float]:
-    """Return the knobs that "name=value" texts set."""
+def parameter_values(settings: list[str]) -> dict[str, float]:
+    """Return the parameters that "name=value" texts set."""
     values: dict[str, float] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -35,9 +35,9 @@ def knob_values(settings: list[str]) -> dict[str, float]:
         except ValueError:
             equals = ""
         if not equals or not name:
-            raise InvalidParameterError(f"{setting!r} is not a knob; expected name=number.")
+            raise InvalidParameterError(f"{setting!r} is not a parameter; expected name=number.")
         if name in values:
-            raise InvalidParameterError(f"the knob {name} is set twice; expected one value.")
+            raise InvalidParameterError(f"the parameter {name} is set twice; expected one value.")
         values[name] = value
     return values
 

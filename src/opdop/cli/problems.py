@@ -15,8 +15,8 @@ from opdop.cli.options import AsJson
 from opdop.cli.output import busy, console, print_json, show
 from opdop.envs import environments, make, parse
 from opdop.model import InvalidParameterError
-from opdop.report import tables
-from opdop.report.answer import Answer, answer, plain_value
+from opdop.report.summary.solution import Answer, answer, plain_value
+from opdop.report.terminal import tables
 
 ENVS_FORMAT, ALGORITHMS_FORMAT = "opdop.envs/1", "opdop.algorithms/1"
 
@@ -110,7 +110,7 @@ def solve(
 def algorithms(
     as_json: AsJson = False,
 ) -> None:
-    """List what learns, and the presets of constants with their knobs.
+    """List what learns, and the presets of constants with their parameters.
 
     \b
     Examples:
@@ -120,7 +120,7 @@ def algorithms(
     known = list(known_algorithms().values())
     if as_json:
         summaries = [{"name": each.name, "summary": each.summary} for each in known]
-        print_json({"format": ALGORITHMS_FORMAT, "algorithms": summaries, "presets": tables.preset_knobs()})
+        print_json({"format": ALGORITHMS_FORMAT, "algorithms": summaries, "presets": tables.preset_parameters()})
     else:
         show(console(), tables.algorithms_page(known))
 

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from opdop.cli.app import INTERRUPTED, app
 from opdop.cli.options import Open, Preset
-from opdop.cli.output import busy, console, count, knob_values, show
+from opdop.cli.output import busy, console, count, parameter_values, show
 from opdop.envs import environments, make, parse
-from opdop.experiment.sweep import Spec, run_sweep
 from opdop.model import InvalidParameterError
-from opdop.report.groups import Collection, collect
-from opdop.report.sweeping import SweepWatch
-from opdop.report.verdicts import verdict_page
+from opdop.report.summary.groups import Collection, collect
+from opdop.report.summary.verdicts import verdict_page
+from opdop.report.terminal.sweep_tables import SweepWatch
+from opdop.sweeps.sweep import Spec, run_sweep
 
 _FAILED = 1
 
@@ -78,9 +78,9 @@ def compare(
         list[str] | None,
         typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a parameter of the problem.", show_default=False),
     ] = None,
-    knobs: Annotated[
+    parameters: Annotated[
         list[str] | None,
-        typer.Option("--knob", metavar="NAME=VALUE", help="Set a knob of the preset.", show_default=False),
+        typer.Option("--param", metavar="NAME=VALUE", help="Set a parameter of the preset.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
@@ -105,7 +105,7 @@ def compare(
     This is a sweep and a report in one line. Interrupted, the same command goes
     on where it was; with more seeds it makes those that are new.
     """
-    spec = _spec(name, algorithms, seeds, episodes, preset, settings or [], knobs or [])
+    spec = _spec(name, algorithms, seeds, episodes, preset, settings or [], parameters or [])
     folder = out or Path("comparisons") / name
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
     with SweepWatch(screen) as watch:
@@ -128,7 +128,7 @@ def compare(
 
 
 def _spec(
-    name: str, algorithms: str, seeds: int, episodes: str, preset: str, settings: list[str], knobs: list[str]
+    name: str, algorithms: str, seeds: int, episodes: str, preset: str, settings: list[str], parameters: list[str]
 ) -> Spec:
     """Return the sweep that a comparison stands for."""
     if name not in environments():
@@ -140,8 +140,8 @@ def _spec(
     for each in chosen:
         algorithm, _, own = each.partition(":")
         entries.append({"name": algorithm, "preset": own or preset})
-        if knobs:
-            entries[-1]["knobs"] = knob_values(knobs)
+        if parameters:
+            entries[-1]["parameters"] = parameter_values(parameters)
     return Spec.of(
         {
             "episodes": count("episodes", episodes),
@@ -161,7 +161,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 def _write(found: Collection, file: Path, *, figures: bool, show_page: bool) -> None:
     """Write the report, with a bar while it is drawn, and print the verdicts and where everything is."""
     from opdop.report.figures import KINDS
-    from opdop.report.write import write_report
+    from opdop.report.html.write import write_report
 
     columns = TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TextColumn("figures")
     errors = Console(stderr=True)

@@ -13,14 +13,14 @@ from rich.text import Text
 
 from opdop.algorithms import algorithms as known_algorithms
 from opdop.cli.app import INTERRUPTED, app
-from opdop.cli.options import AsJson, Confidence, Noisy, Preset
-from opdop.cli.output import busy, console, count, knob_values, print_json, show, to_json
+from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
+from opdop.cli.output import busy, console, count, parameter_values, print_json, show, to_json
 from opdop.envs import environments, make, parse
-from opdop.experiment import CHECKPOINT, DamagedFileError, Run, read_config, train
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.report import tables
-from opdop.report.learnt import Learnt
-from opdop.report.live import Watch
+from opdop.report.summary.run_summary import Learnt
+from opdop.report.terminal import tables
+from opdop.report.terminal.progress import Watch
+from opdop.runs import CHECKPOINT, DamagedFileError, Run, read_config, train
 
 _SOON = 1.0  # seconds in which compiled kernels are loaded; what takes longer is being compiled
 _RUN_FILES = ("run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json")
@@ -29,9 +29,9 @@ _KEPT_ARGUMENTS = (
     "episodes",
     "seed",
     "preset",
-    "knobs",
+    "parameters",
     "planned_episodes",
-    "confidence",
+    "failure_probability",
     "slater_gap",
     "dual_bound",
     "noisy",
@@ -69,10 +69,10 @@ def run(
             show_default=False,
         ),
     ] = None,
-    knobs: Annotated[
+    parameters: Annotated[
         list[str] | None,
         typer.Option(
-            "--knob", metavar="NAME=VALUE", help="Set a knob of the preset; may be repeated.", show_default=False
+            "--param", metavar="NAME=VALUE", help="Set a parameter of the preset; may be repeated.", show_default=False
         ),
     ] = None,
     algorithm: Annotated[str, typer.Option(help="What learns: see `opdop algorithms`.")] = "opdop",
@@ -85,7 +85,7 @@ def run(
         typer.Option(metavar="DIR", help="Go on with the run that is kept here.", show_default=False),
     ] = None,
     noisy: Noisy = False,
-    confidence: Confidence = 0.05,
+    failure_probability: FailureProbability = 0.05,
     slater_gap: Annotated[
         float | None,
         typer.Option(metavar="G", help="Slack that some policy has; computed if left out.", show_default=False),
@@ -118,7 +118,7 @@ def run(
       opdop run factored --episodes 2e4
       opdop run queue -k 20000 --set throughput=4 --figure learning.svg
       opdop run factored -k 2e4 --preset certified --figure f.svg --bound
-      opdop run factored -k 2e4 --knob step_scale=10 --knob dual_step_scale=1
+      opdop run factored -k 2e4 --param step_scale=10 --param dual_step_scale=1
       opdop run media-streaming -k 2e4 --out runs/first
       opdop run --resume runs/first
       opdop run factored -k 2e4 --json | jq '.regret.per_episode.own'
@@ -157,9 +157,9 @@ def run(
             "episodes": count("episodes", episodes or usual),
             "seed": seed,
             "preset": preset,
-            "knobs": knob_values(knobs or []),
+            "parameters": parameter_values(parameters or []),
             "planned_episodes": None if planned_episodes is None else count("planned-episodes", planned_episodes),
-            "confidence": confidence,
+            "failure_probability": failure_probability,
             "slater_gap": slater_gap,
             "dual_bound": dual_bound,
             "noisy": noisy,
@@ -254,7 +254,7 @@ def _started_with(config: dict[str, Any], folder: Path) -> dict[str, Any]:
         )
     try:
         arguments = {key: config[key] for key in _KEPT_ARGUMENTS}
-        return {"problem": make(name, **config["parameters"]), **arguments}
+        return {"problem": make(name, **config["problem_parameters"]), **arguments}
     except (KeyError, TypeError) as error:
         raise DamagedFileError(f"{folder / CHECKPOINT} does not say how its run was started: {error}.") from error
 

@@ -14,9 +14,9 @@ from rich.text import Text
 from opdop.cli.app import INTERRUPTED, WRONG, app
 from opdop.cli.options import AsJson
 from opdop.cli.output import complain, console, print_json, show
-from opdop.experiment.store import Store
-from opdop.experiment.sweep import InvalidSpecError, Spec, Sweep, SweepError, run_sweep
-from opdop.report.sweeping import SweepWatch, failures_text, kinds_table, runs_table
+from opdop.report.terminal.sweep_tables import SweepWatch, failures_text, kinds_table, runs_table
+from opdop.sweeps.store import Store
+from opdop.sweeps.sweep import InvalidSpecError, Spec, Sweep, SweepError, run_sweep
 
 RUNS_FORMAT = "opdop.runs/1"
 FAILED = 1
@@ -54,7 +54,7 @@ def sweep(
       preset = ["certified", "practical"]
       [[algorithm]]
       name = "oppo"
-      knobs = {radius_scale = [0.03, 0.1]}
+      parameters = {radius_scale = [0.03, 0.1]}
 
     \b
     Examples:

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from opdop.cli.app import app
-from opdop.cli.options import AsJson, Confidence, Noisy, Preset
+from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, print_json, show
 from opdop.envs import make, parse
 from opdop.model import InvalidParameterError
-from opdop.report import verification
+from opdop.report.terminal import verification_tables as verification
 from opdop.theory import Case, coverage, coverage_cases, standard_cases
 from opdop.theory.verification import Tell
 from opdop.theory.verification import verify as verify_cases
@@ -56,7 +56,7 @@ def verify(
         ),
     ] = None,
     noisy: Noisy = False,
-    confidence: Confidence = 0.05,
+    failure_probability: FailureProbability = 0.05,
     only_optimism: Annotated[
         bool, typer.Option("--coverage", help="Only count how often estimates are optimistic, over many runs.")
     ] = False,
@@ -94,11 +94,13 @@ def verify(
         raise InvalidParameterError(f"cannot write {str(markdown)!r}: there is no folder {str(markdown.parent)!r}.")
     with _bar(len(cases) * max(runs, 1) * max(length, 1)) as tell:
         if only_optimism:
-            study = coverage(cases, seeds=runs, episodes=length, confidence=confidence, progress=tell)
+            study = coverage(cases, seeds=runs, episodes=length, failure_probability=failure_probability, progress=tell)
             page, record, broken = verification.coverage_page(study), study.record(), study.broken
             text = verification.markdown_coverage(study)
         else:
-            found = verify_cases(cases, seeds=runs, episodes=length, confidence=confidence, progress=tell)
+            found = verify_cases(
+                cases, seeds=runs, episodes=length, failure_probability=failure_probability, progress=tell
+            )
             page, record, broken = (
                 verification.verification_page(found, width=console().width),
                 found.record(),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opdop.model import InvalidParameterError, Quantity
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 from opdop.envs.costs import Cost
 from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, Geometry, InvalidParameterError, Quantity, TabularCMDP
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 ATTEMPTS = 100
 # Up, right, down, left: neighbours in this list are at right angles.

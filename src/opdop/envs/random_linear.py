@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from opdop.envs.binding import SLACK, draw_until_binding
+from opdop.envs.binding_constraint import SLACK, draw_until_binding
 from opdop.envs.random_tabular import sparse_kernel
 from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, InvalidParameterError, LinearCMDP, Quantity, TabularCMDP

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from opdop.envs.binding import SLACK, draw_until_binding
+from opdop.envs.binding_constraint import SLACK, draw_until_binding
 from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, InvalidParameterError, Quantity, TabularCMDP
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from opdop.envs.registry import Parameter, environment
 from opdop.model import ContinuousCMDP, Display, InvalidParameterError, Quantity, TabularCMDP
-from opdop.model.checks import Floats
-from opdop.model.continuous import densities
+from opdop.model.continuous_features import densities
 from opdop.model.densities import TruncatedNormal
-from opdop.model.nodes import Nodes, gauss_legendre, midpoint, monte_carlo, simpson
+from opdop.model.quadrature import Nodes, gauss_legendre, midpoint, monte_carlo, simpson
+from opdop.model.validation import Floats
 
 _LARGEST = 60_000_000  # numbers in the discretised kernels
 

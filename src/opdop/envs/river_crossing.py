@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from opdop.envs.chains import chain
+from opdop.envs.birth_death import chain
 from opdop.envs.costs import Cost
 from opdop.envs.registry import Parameter, environment
 from opdop.model import Display, Geometry, InvalidParameterError, Quantity, TabularCMDP

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from opdop.kernels.lanes import lay_in_pairs, look_up
+from opdop.kernels.simd import lay_in_pairs, look_up
 
 # Products may be fused with sums, nothing may be reordered: the same bits wherever a kernel is inlined (see known.py).
 _EXACT = {"contract"}

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from opdop.kernels.dynamic_programming import Transitions, count_rows, empty_values, play, push
 from opdop.kernels.evaluators import evaluate, is_full, observe
-from opdop.kernels.known import Transitions, count_rows, empty_values, play, push
-from opdop.kernels.lanes import LANES, add_scaled
 from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.simd import LANES, add_scaled
 
 _BLOCK = 64  # states whose masses are written together
 

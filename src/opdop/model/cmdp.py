@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from opdop.kernels.known import Dense, Sparse, Transitions
-from opdop.model.checks import (
+from opdop.kernels.dynamic_programming import Dense, Sparse, Transitions
+from opdop.model.display import Display
+from opdop.model.errors import InvalidModelError
+from opdop.model.features import Features
+from opdop.model.validation import (
     ROW_SUM_TOLERANCE,
     Floats,
     as_floats,
@@ -23,9 +26,6 @@ from opdop.model.checks import (
     row_sum_message,
     whole_number,
 )
-from opdop.model.display import Display
-from opdop.model.errors import InvalidModelError
-from opdop.model.features import Features
 
 if TYPE_CHECKING:
     from opdop.model.continuous_cmdp import ContinuousCMDP

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from opdop.kernels import known
-from opdop.model.checks import Floats, as_floats, as_size, check_distributions, first_index
+from opdop.kernels import dynamic_programming
 from opdop.model.cmdp import TabularCMDP
-from opdop.model.continuous import ContinuousFeatures, carry
+from opdop.model.continuous_features import ContinuousFeatures, carry
 from opdop.model.densities import Density
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.linear import read_weights, true_norm
-from opdop.model.nodes import Nodes, midpoint
 from opdop.model.policy import Policy
+from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
+from opdop.model.validation import Floats, as_floats, as_size, check_distributions, first_index
 
 # By how much the integral of a kernel over the cells may miss 1; it is then divided by it.
 CELLS_TOLERANCE = 1e-2
@@ -29,7 +29,7 @@ class ContinuousCMDP:
     """A constrained MDP with states in [0, 1]^dim whose kernel and signals are linear in known features.
 
     Args:
-        features: from `opdop.model.continuous`: `densities` or `general`.
+        features: from `opdop.model.continuous_features`: `densities` or `general`.
         kernel_weights, reward_weights, utility_weights, thresholds: as for `LinearCMDP`.
         initial: the first state, a number or [dim]; or (states [n, dim], probabilities [n]); or a density.
         horizon: the number of stages, where kernel_weights are the same at all of them.
@@ -63,7 +63,9 @@ class ContinuousCMDP:
         display: Display | None = None,
     ) -> None:
         if not isinstance(features, ContinuousFeatures):
-            raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.continuous features.")
+            raise InvalidModelError(
+                f"features is {type(features).__name__}; expected opdop.model.continuous_features features."
+            )
         d1, d2 = features.kernel_dim, features.signal_dim
         theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
         norm = true_norm(features.kernel_norm, theta)
@@ -166,7 +168,7 @@ class ContinuousSimulator:
         states[0] = self._first()
         for h in range(H):
             chances = np.asarray(policy.probabilities(h, states[h]))
-            a = int(known.draw(chances, random.random()))
+            a = int(dynamic_programming.draw(chances, random.random()))
             actions[h] = a
             signals[:, h] = problem.signals_at(h, states[h], a)
             if self.noisy:
@@ -180,7 +182,7 @@ class ContinuousSimulator:
         if isinstance(initial, Density):
             return initial.draw(self.generator.random(initial.dim))
         points, chances = initial
-        return np.asarray(points[int(known.draw(chances, self.generator.random()))])
+        return np.asarray(points[int(dynamic_programming.draw(chances, self.generator.random()))])
 
     def state(self) -> dict[str, Any]:
         """Return what the next episodes depend on."""

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import special
 
-from opdop.model.checks import Floats, as_floats
 from opdop.model.errors import InvalidModelError
+from opdop.model.validation import Floats, as_floats
 
 
 @runtime_checkable

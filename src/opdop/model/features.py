@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
-from opdop.model.checks import Floats, as_floats, as_size, check_sparse, number
 from opdop.model.errors import InvalidModelError
+from opdop.model.validation import Floats, as_floats, as_size, check_sparse, number
 
 if TYPE_CHECKING:
-    from opdop.model.continuous import Carried
+    from opdop.model.continuous_features import Carried
 
 _ROW_SUMS = 1e-9  # by how much a base's rows may miss 1
 _SPARSE, _BEGIN = 0.25, 2  # lists are read faster than a table up to this share of it; each costs two numbers to begin

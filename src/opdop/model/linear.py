@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from opdop.kernels.features import Listed
-from opdop.model.checks import Floats, as_floats, as_size, first_index, place
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.validation import Floats, as_floats, as_size, first_index, place
 
 _SLACK = 1e-9
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from opdop.model.checks import Floats, as_floats, as_size, check_distributions, first_index, number, place
 from opdop.model.errors import InvalidModelError
+from opdop.model.validation import Floats, as_floats, as_size, check_distributions, first_index, number, place
 
 
 @runtime_checkable

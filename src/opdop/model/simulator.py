@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.kernels import known
-from opdop.model.checks import Floats
+from opdop.kernels import dynamic_programming
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.errors import InvalidModelError
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
+from opdop.model.validation import Floats
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -46,19 +46,23 @@ class ModelSimulator:
         self.cmdp = cmdp
         self.noisy = noisy
         self.generator = np.random.default_rng(seed)
-        self.uniforms_per_episode = int(known.count_uniforms(cmdp.horizon, 1 + cmdp.num_constraints, noisy))
+        self.uniforms_per_episode = int(
+            dynamic_programming.count_uniforms(cmdp.horizon, 1 + cmdp.num_constraints, noisy)
+        )
 
     def play(self, policy: Policy | PolicyMixture | Floats) -> Episode:
         """Play one episode; a mixture first draws the part that it keeps to the end."""
         cmdp = self.cmdp
         if isinstance(policy, PolicyMixture):
-            policy = policy.parts[known.draw(policy.weights, self.generator.random())]
+            policy = policy.parts[dynamic_programming.draw(policy.weights, self.generator.random())]
         table = self._table(policy)
         states = np.empty(cmdp.horizon + 1, dtype=np.int64)
         actions = np.empty(cmdp.horizon, dtype=np.int64)
         signals = np.empty((1 + cmdp.num_constraints, cmdp.horizon))
         uniforms = self.generator.random(self.uniforms_per_episode)
-        known.play(cmdp.transitions, cmdp.signals, table, cmdp.initial, self.noisy, uniforms, states, actions, signals)
+        dynamic_programming.play(
+            cmdp.transitions, cmdp.signals, table, cmdp.initial, self.noisy, uniforms, states, actions, signals
+        )
         return Episode(states, actions, signals)
 
     def _table(self, policy: Any) -> Floats:

@@ -1,6 +1,6 @@
 """What is true when the model is known: exact values, the exact constrained optimum, and its independent check."""
 
-from opdop.planning.columns import column_generation
+from opdop.planning.column_generation import column_generation
 from opdop.planning.dual_walk import dual_walk
 from opdop.planning.exact import solve
 from opdop.planning.lp import LP_TOLERANCE, solve_lp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opdop.model import TabularCMDP
-from opdop.planning.columns import column_generation
+from opdop.planning.column_generation import column_generation
 from opdop.planning.dual_walk import dual_walk
 from opdop.planning.optimum import Optimum
 

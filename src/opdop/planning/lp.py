@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from opdop.model import OpdopError, TabularCMDP, TabularPolicy
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 from opdop.planning.optimum import Optimum, settle_slater_gap
 from opdop.planning.values import Values
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.kernels import known
+from opdop.kernels import dynamic_programming
 from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 from opdop.planning.values import Values
 
 # Relative to the horizon: rounding in one backward pass stays well below ROUNDING; a Slater gap below
@@ -60,7 +60,7 @@ class Oracle:
         cmdp = self.cmdp
         first = np.asarray(weights, dtype=np.float64)
         slack = ROUNDING * cmdp.horizon * float(np.abs(first).sum())
-        actions, v = known.act_greedily(
+        actions, v = dynamic_programming.act_greedily(
             cmdp.transitions, cmdp.signals, cmdp.horizon, first, np.asarray(second, dtype=np.float64), slack
         )
         self.passes += 1
@@ -72,8 +72,10 @@ def mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> Tabula
     A = cmdp.num_actions
     if len(corners) == 1:
         return TabularPolicy.deterministic(corners[0].actions, A)
-    visits = [known.visit_by_actions(cmdp.transitions, c.actions, A, cmdp.initial) for c in corners]
-    return TabularPolicy(known.blend_actions(np.stack([c.actions for c in corners]), weights, np.stack(visits), A))
+    visits = [dynamic_programming.visit_by_actions(cmdp.transitions, c.actions, A, cmdp.initial) for c in corners]
+    return TabularPolicy(
+        dynamic_programming.blend_actions(np.stack([c.actions for c in corners]), weights, np.stack(visits), A)
+    )
 
 
 def assemble(

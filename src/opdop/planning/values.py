@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from opdop.kernels import known
+from opdop.kernels import dynamic_programming
 from opdop.model import InvalidModelError, PolicyMixture, TabularCMDP, TabularPolicy, as_policy
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +36,14 @@ def evaluate(cmdp: TabularCMDP, policy: Any) -> Values:
         parts = [evaluate(cmdp, part).totals for part in policy.parts]
         return Values.of(policy.weights @ np.array(parts))
     v = np.empty((1 + cmdp.num_constraints, 2, cmdp.num_states))
-    known.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
+    dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
     return Values.of(v[:, 0] @ cmdp.initial)
 
 
 def value_functions(cmdp: TabularCMDP, policy: Any) -> Floats:
     """Return the value of every signal at every stage and state, [1+I, H+1, S]."""
     v = np.empty((1 + cmdp.num_constraints, cmdp.horizon + 1, cmdp.num_states))
-    known.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
+    dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
     return v
 
 
@@ -55,7 +55,7 @@ def occupancy(cmdp: TabularCMDP, policy: Any) -> Floats:
             total += weight * occupancy(cmdp, part)
         return total
     table = fitting_table(cmdp, policy)
-    visits: Floats = known.visit(cmdp.transitions, table, cmdp.initial)
+    visits: Floats = dynamic_programming.visit(cmdp.transitions, table, cmdp.initial)
     return visits[:, :, None] * table
 
 

@@ -2,7 +2,7 @@
 
 from opdop.theory import bounds
 from opdop.theory.bounds import Bound, Setting
-from opdop.theory.card import Guarantee, guarantee
+from opdop.theory.guarantees import Guarantee, guarantee
 from opdop.theory.identities import (
     Decomposition,
     action_values,
@@ -12,8 +12,8 @@ from opdop.theory.identities import (
     prediction_errors,
     signal_totals,
 )
+from opdop.theory.simulation import Case, Moment, witness
 from opdop.theory.verification import CoverageStudy, Row, Verification, coverage, coverage_cases, standard_cases, verify
-from opdop.theory.witnessing import Case, Moment, witness
 
 __all__ = [
     "Bound",

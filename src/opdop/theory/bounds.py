@@ -16,7 +16,7 @@ import numpy as np
 from opdop.algorithms.constants import Constants, FeatureSizes, choose
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 from opdop.theory.potential import Bonuses, bonuses_of
 
 # Of the failure probability p the confidence rules spend this share on optimism; the martingales have the rest.
@@ -65,10 +65,10 @@ class Setting:
         preset: str = "certified",
         sizes: FeatureSizes | None = None,
         dual_bound: float | None = None,
-        **knobs: float,
+        **parameters: float,
     ) -> Setting:
         """Return the setting of a preset."""
-        return cls(task, choose(task, preset, dual_bound=dual_bound, **knobs), sizes)
+        return cls(task, choose(task, preset, dual_bound=dual_bound, **parameters), sizes)
 
     @property
     def bonuses(self) -> Bonuses:
@@ -80,7 +80,7 @@ class Setting:
         task = copy.copy(self.task)
         object.__setattr__(task, "episodes", episodes)
         now = self.constants
-        constants = choose(task, now.preset, dual_bound=now.dual_bound or 1.0, **now.knobs)
+        constants = choose(task, now.preset, dual_bound=now.dual_bound or 1.0, **now.parameters)
         off = {name: 0.0 for name in ("dual_step_size", "mixing", "dual_bound") if getattr(now, name) == 0.0}
         same: dict[str, Any] = off  # as OPPO has them
         return Setting(task, replace(constants, **same), self.sizes)
@@ -120,7 +120,7 @@ def martingale(setting: Setting) -> float:
     """
     task = setting.task
     H = task.horizon
-    share = (1.0 - OPTIMISM_SHARE) * task.confidence / (1 + task.num_constraints)
+    share = (1.0 - OPTIMISM_SHARE) * task.failure_probability / (1 + task.num_constraints)
     squares = H * (H + 1) * (2 * H + 1) / 6
     return math.sqrt(task.episodes * squares / 2.0 * math.log(1.0 / share))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from opdop.algorithms import Estimates
 from opdop.model import Episode, TabularCMDP, TabularPolicy
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 from opdop.planning import occupancy, value_functions
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import rel_entr
 
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 
 def mixed(policy: Floats, mixing: float) -> Floats:

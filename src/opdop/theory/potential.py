@@ -12,7 +12,7 @@ from opdop.algorithms.constants import FeatureSizes, Radius, first_widths, linea
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.kernels.lstd import kernel_radius, signal_radius
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 
 def pigeonhole(visits: float, top: float, scale: float, ridge: float, first: float = 0.0) -> float:
@@ -51,7 +51,7 @@ class CountBonuses:
     radii: Floats  # [H]
     pairs: int  # S A
     ridge: float
-    first: Floats  # [H]: width of a pair before its first visit, 1 / sqrt(ridge) unless hope makes it wider
+    first: Floats  # [H]: width of a pair before its first visit, 1 / sqrt(ridge) unless optimistic_init makes it wider
 
     def most(self, episodes: float, signal: int = 0) -> float:
         """Return the largest sum over episodes and stages of what the two-sided bound allows; any signal's is alike."""

@@ -19,11 +19,11 @@ class Statement:
     failure: float | None = None  # share of p with which it may fail; None: never
     identity: bool = False  # then only rounding is measured
 
-    def promised(self, confidence: float, certified: bool) -> float | None:
+    def promised(self, failure_probability: float, certified: bool) -> float | None:
         """Return the promised probability; None if nothing is."""
         if self.failure is None:
             return 1.0
-        return 1.0 - self.failure * confidence if certified else None
+        return 1.0 - self.failure * failure_probability if certified else None
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from opdop.envs import make
 from opdop.model import InvalidParameterError
 from opdop.theory import bounds
 from opdop.theory.bounds import Setting
-from opdop.theory.everywhere import EVERYWHERE, OPTIMISM, Worst, optimistic, two_sided
-from opdop.theory.problem import DUALITY, MULTIPLIER, multiplier_bound, strong_duality
+from opdop.theory.episode_checks import EVERYWHERE, OPTIMISM, Worst, optimistic, two_sided
+from opdop.theory.problem_checks import DUALITY, MULTIPLIER, multiplier_bound, strong_duality
+from opdop.theory.run_checks import OVER_THE_RUN, Totals
+from opdop.theory.simulation import Build, Case, witness
 from opdop.theory.statements import Finding, Statement
-from opdop.theory.totals import OVER_THE_RUN, Totals
-from opdop.theory.witnessing import Build, Case, witness
 
 LEVEL = 0.95  # of the binomial intervals
 CERTIFIED = "certified"
@@ -125,7 +125,7 @@ class Verification:
     cases: tuple[str, ...]
     seeds: int
     episodes: int
-    confidence: float
+    failure_probability: float
 
     @property
     def broken(self) -> bool:
@@ -143,7 +143,7 @@ class Verification:
             "cases": list(self.cases),
             "seeds": self.seeds,
             "episodes": self.episodes,
-            "confidence": self.confidence,
+            "failure_probability": self.failure_probability,
             "broken": self.broken,
             "statements": [row.record() for row in self.rows],
             "bounds": [vars(reach) for reach in self.reaches],
@@ -216,7 +216,7 @@ def verify(
     *,
     seeds: int = 3,
     episodes: int = 300,
-    confidence: float = 0.05,
+    failure_probability: float = 0.05,
     build: Build | None = None,
     progress: Tell | None = None,
 ) -> Verification:
@@ -226,19 +226,19 @@ def verify(
     tallies = {statement.name: _Tally(statement) for statement in statements}
 
     def count(statement: Statement, finding: Finding, case: Case, run: str) -> None:
-        promised = statement.promised(confidence, case.preset == CERTIFIED)
+        promised = statement.promised(failure_probability, case.preset == CERTIFIED)
         tallies[statement.name].add(finding, promised, run)
 
     reaches = []
     for case in cases:
-        setting = case.setting(episodes, confidence)
+        setting = case.setting(episodes, failure_probability)
         count(DUALITY, strong_duality(case), case, case.name)
         count(MULTIPLIER, multiplier_bound(case, setting), case, case.name)
         if case.preset == CERTIFIED:
             reaches.append(Reach.of(case, setting))
         for seed in range(seeds):
             worst, totals = [Worst() for _ in EVERYWHERE], Totals(setting, case.optimum.dual)
-            moments = witness(case, episodes=episodes, seed=seed, confidence=confidence, build=build)
+            moments = witness(case, episodes=episodes, seed=seed, failure_probability=failure_probability, build=build)
             for moment in _told(moments, progress):
                 totals.see(moment)
                 for (_, look), found in zip(EVERYWHERE, worst, strict=True):
@@ -249,7 +249,7 @@ def verify(
             for statement, conclude in OVER_THE_RUN:
                 count(statement, conclude(totals), case, run)
     rows = tuple(tally.row() for tally in tallies.values() if tally.runs)
-    return Verification(rows, tuple(reaches), tuple(case.name for case in cases), seeds, episodes, confidence)
+    return Verification(rows, tuple(reaches), tuple(case.name for case in cases), seeds, episodes, failure_probability)
 
 
 @dataclass(frozen=True)
@@ -273,14 +273,14 @@ class CoverageStudy:
 
     parts: tuple[Coverage, ...]
     episodes: int
-    confidence: float
+    failure_probability: float
 
     @property
     def row(self) -> Row:
         """All runs as one row."""
         runs, held = sum(part.runs for part in self.parts), sum(part.optimistic for part in self.parts)
         used = [part.used for part in self.parts if part.used is not None]
-        promised = OPTIMISM.promised(self.confidence, certified=True)
+        promised = OPTIMISM.promised(self.failure_probability, certified=True)
         return Row(OPTIMISM, promised, held, runs, max(used, default=None), None)
 
     @property
@@ -295,7 +295,7 @@ class CoverageStudy:
         return {
             "format": "opdop.coverage/1",
             "episodes": self.episodes,
-            "confidence": self.confidence,
+            "failure_probability": self.failure_probability,
             "broken": self.broken,
             "all": self.row.record(),
             "problems": [part.record() for part in self.parts],
@@ -324,7 +324,7 @@ def coverage(
     *,
     seeds: int,
     episodes: int,
-    confidence: float = 0.05,
+    failure_probability: float = 0.05,
     build: Build | None = None,
     progress: Tell | None = None,
 ) -> CoverageStudy:
@@ -336,7 +336,7 @@ def coverage(
         used: list[float] = []
         for seed in range(seeds):
             above, below = Worst(), Worst()
-            moments = witness(case, episodes=episodes, seed=seed, confidence=confidence, build=build)
+            moments = witness(case, episodes=episodes, seed=seed, failure_probability=failure_probability, build=build)
             for moment in _told(moments, progress):
                 above.note(optimistic(moment))
                 below.note(two_sided(moment))
@@ -345,7 +345,7 @@ def coverage(
             both += found.held and below.finding().held
             used += [] if found.tightness is None else [found.tightness]
         parts.append(Coverage(case.name, seeds, upper, both, max(used, default=None)))
-    return CoverageStudy(tuple(parts), episodes, confidence)
+    return CoverageStudy(tuple(parts), episodes, failure_probability)
 
 
 def _told(moments: Iterator[Any], progress: Tell | None) -> Iterator[Any]:

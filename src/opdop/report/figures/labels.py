@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.transforms import Bbox
 
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 
 SHIFTS = ((5, 4), (5, -9), (-5, 4), (-5, -9), (0, 8), (0, -13), (10, -2), (-10, -2))  # points, where a label may be
 _CROWDED = 2.0  # a label that would lie on another, or outside, is left out

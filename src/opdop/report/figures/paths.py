@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.style import context as style_context
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
+from opdop.report.figures.groups import legend, legend_rows, look_of, seen
 from opdop.report.figures.labels import Labels
-from opdop.report.figures.many import legend, legend_rows, look_of, seen
 from opdop.report.figures.problem import in_own_units
 from opdop.report.figures.style import GREY, INK, LOOK, PALE, VERMILION, WIDTH, axis_label, count_text, write_title
-from opdop.report.groups import Group, Section
-from opdop.report.plane import slices, trace
+from opdop.report.summary.groups import Group, Section
+from opdop.report.summary.plane import slices, trace
 
 _HEIGHT = 2.75  # inches, without a legend
 _THIN = 12  # seeds of a group, up to which each has a thin line of its own

@@ -14,9 +14,8 @@ from matplotlib.style import context as style_context
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from opdop.model import Quantity, TabularCMDP
-from opdop.model.checks import Floats
+from opdop.model.validation import Floats
 from opdop.planning import Optimum
-from opdop.report.answer import Answer, short_number
 from opdop.report.figures.style import (
     BLUE,
     FRAMES,
@@ -36,8 +35,9 @@ from opdop.report.figures.style import (
     WIDTH,
     axis_label,
 )
-from opdop.report.maps import VisitMap
-from opdop.report.plane import slices, trace
+from opdop.report.summary.plane import slices, trace
+from opdop.report.summary.solution import Answer, short_number
+from opdop.report.summary.visit_map import VisitMap
 
 
 def picture(answer: Answer, *, plane: bool = False) -> Figure:

@@ -13,10 +13,8 @@ from matplotlib.style import context as style_context
 from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from opdop.experiment import Run
 from opdop.model import InvalidParameterError
-from opdop.model.checks import Floats
-from opdop.report.answer import short_number
+from opdop.model.validation import Floats
 from opdop.report.figures.style import (
     BLUE,
     DASHED,
@@ -38,7 +36,9 @@ from opdop.report.figures.style import (
     root,
     unroot,
 )
-from opdop.report.learnt import Learnt
+from opdop.report.summary.run_summary import Learnt
+from opdop.report.summary.solution import short_number
+from opdop.runs import Run
 
 
 @style_context(LOOK)

@@ -13,8 +13,8 @@ from matplotlib.style import context as style_context
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from opdop.model import InvalidParameterError, Quantity
-from opdop.model.checks import Floats
-from opdop.report.answer import better
+from opdop.model.validation import Floats
+from opdop.report.summary.solution import better
 
 KINDS = (".svg", ".png", ".pdf")
 WIDTH = 80 / 25.4  # inches

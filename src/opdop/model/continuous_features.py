@@ -1,0 +1,299 @@
+"""Features of linear kernels on [0, 1]^dim: functions of the state, integrated against value functions on nodes.
+
+Two families with the same methods. `densities`: psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)) with known
+densities q, which is fast. `general`: any function psi(x, a, y), which is slower.
+
+Value functions are known on a finite set of states that is carried along: the nodes, then any others. The integral of
+V is the quadrature's, sum_j w_j psi(x, a, y_j) V(y_j), and is not normalised: its error is the rule's and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opdop.kernels.features import Embedded, Form, Listed
+from opdop.kernels.replay import Rows
+from opdop.model.densities import Density
+from opdop.model.errors import InvalidModelError
+from opdop.model.features import Features
+from opdop.model.quadrature import Nodes
+from opdop.model.validation import Floats, as_floats
+
+Function = Callable[[Floats], Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparableFeatures:
+    """psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)); component l * r + r'."""
+
+    name: str
+    nodes: Nodes
+    num_actions: int
+    kernel_dim: int  # d1
+    signal_dim: int  # d2
+    kernel_norm: float
+    signal_norm: float
+    folded: int  # components of right, for psi = left outer right; otherwise 0
+    row_dim: int  # components of what changes with the state: left's, or psi's
+    left: Function
+    densities: tuple[Density, ...]
+    varphi: Function
+
+    def rows(self, state: Floats) -> Rows:
+        """Return the features of one state [dim]."""
+        here = state[None]
+        empty = np.empty((0, self.row_dim, self.num_actions))
+        return Rows(_by_component(self.left(here)), empty, _by_component(self.varphi(here)))
+
+    def form(self, states: Floats) -> Embedded:
+        """Return psi at states [S, dim]: only nodes have a weight in the integral."""
+        right, N = np.zeros((self.folded, len(states))), len(self.nodes)
+        right[:, :N] = self.nodes.weights * np.array([q.pdf(self.nodes.points) for q in self.densities])
+        return Embedded(_by_component(_called("left", self.left, states, (self.num_actions, self.row_dim))), right)
+
+    def signal_features(self, states: Floats) -> Floats:
+        """Return varphi [n, A, d2] at states [n, dim]."""
+        return _called("varphi", self.varphi, states, (self.num_actions, self.signal_dim))
+
+    def place(self, form: Form, index: int, rows: Rows) -> None:
+        """Write the features of one state into a form."""
+        assert isinstance(form, Embedded)
+        form.left.reshape(self.row_dim, self.num_actions, -1)[:, :, index] = rows.left
+
+    def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
+        """Return the density [n, A, m] of the next state."""
+        q = np.array([density.pdf(points) for density in self.densities])
+        left = _called("left", self.left, states, (self.num_actions, self.row_dim))
+        return np.asarray(left @ (weights.reshape(self.row_dim, self.folded) @ q))
+
+    def integral_norms(self, states: Floats, rule: Nodes) -> Floats:
+        """Return for each pair [n, A] the norm of the integral of psi: densities are nowhere negative."""
+        most = np.array([rule.integrate(density.pdf(rule.points)) for density in self.densities])
+        left = _called("left", self.left, states, (self.num_actions, self.row_dim))
+        return np.asarray(np.linalg.norm(left, axis=-1) * np.linalg.norm(most))
+
+    def draw(self, weights: Floats, state: Floats, action: int, random: np.random.Generator) -> Floats:
+        """Return a next state [dim]: the density is a mixture of the q's, so draw one of them, then from it."""
+        left = np.asarray(self.left(state[None]))[0, action]
+        shares = left @ weights.reshape(self.row_dim, self.folded)
+        which, *uniforms = random.random(1 + self.nodes.dim)
+        if shares.min() < -1e-9:
+            raise InvalidModelError(
+                f"at state {state}, action {action} the densities have weights {shares}; expected none below 0: only "
+                "then can a next state be drawn."
+            )
+        ends = np.cumsum(np.maximum(shares, 0.0))
+        chosen = int(np.searchsorted(ends, which * ends[-1], side="right"))
+        return self.densities[min(chosen, self.folded - 1)].draw(np.array(uniforms))
+
+    def __repr__(self) -> str:
+        return _described(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneralFeatures:
+    """psi(x, a, y) as any function; next states are drawn by rejection under a bound on the density."""
+
+    name: str
+    nodes: Nodes
+    num_actions: int
+    kernel_dim: int
+    signal_dim: int
+    kernel_norm: float
+    signal_norm: float
+    folded: int
+    row_dim: int
+    psi: Callable[[Floats, Floats], Any]
+    varphi: Function
+    highest: float
+
+    def rows(self, state: Floats) -> Rows:
+        """Return the features of one state [dim]."""
+        here = state[None]
+        psi = np.asarray(self.psi(here, self.nodes.points), dtype=np.float64)[0]  # [A, N, d1]
+        weighted = np.ascontiguousarray((psi * self.nodes.weights[:, None]).transpose(1, 2, 0))
+        return Rows(np.empty((0, self.num_actions)), weighted, _by_component(self.varphi(here)))
+
+    def form(self, states: Floats) -> Listed:
+        """Return psi at states [S, dim]: N successors for each pair, the nodes."""
+        S, A, N, d = len(states), self.num_actions, len(self.nodes), self.kernel_dim
+        psi = self._table(states, self.nodes.points) * self.nodes.weights[:, None]  # [S, A, N, d]
+        begins = np.arange(d, dtype=np.int64)[:, None] * (S * A * N)
+        return Listed(
+            begins + np.arange(S * A + 1, dtype=np.int64) * N,
+            np.tile(np.arange(N, dtype=np.int32), d * S * A),
+            np.ascontiguousarray(psi.transpose(3, 1, 0, 2)).ravel(),
+        )
+
+    def signal_features(self, states: Floats) -> Floats:
+        """Return varphi [n, A, d2] at states [n, dim]."""
+        return _called("varphi", self.varphi, states, (self.num_actions, self.signal_dim))
+
+    def place(self, form: Form, index: int, rows: Rows) -> None:
+        """Write the features of one state into a form."""
+        assert isinstance(form, Listed)
+        A, N, d = self.num_actions, len(self.nodes), self.kernel_dim
+        table = form.psi.reshape(d, A, -1, N)
+        table[:, :, index] = rows.psi.transpose(1, 2, 0)
+
+    def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
+        """Return the density [n, A, m] of the next state."""
+        return np.asarray(self._table(states, points) @ weights)
+
+    def integral_norms(self, states: Floats, rule: Nodes) -> Floats:
+        """Return for each pair [n, A] the bound that picks the positive, or the negative, parts of psi."""
+        psi = self._table(states, rule.points)
+        up, down = (np.einsum("namd,m->nad", np.maximum(sign * psi, 0.0), rule.weights) for sign in (1.0, -1.0))
+        return np.asarray(np.linalg.norm(np.maximum(up, down), axis=-1))
+
+    def draw(self, weights: Floats, state: Floats, action: int, random: np.random.Generator) -> Floats:
+        """Return a next state [dim], by rejection."""
+        while True:
+            *point, level = random.random(self.nodes.dim + 1)
+            y = np.array(point)
+            density = float(np.asarray(self.psi(state[None], y[None]))[0, action, 0] @ weights)
+            if density > self.highest:
+                raise InvalidModelError(
+                    f"from state {state}, action {action} the density at {y} is {density:g}; highest={self.highest:g} "
+                    "was to be a bound on it."
+                )
+            if level * self.highest < density:
+                return y
+
+    def _table(self, states: Floats, points: Floats) -> Floats:
+        """Return psi as [n, A, m, d1]."""
+        psi = as_floats("psi", self.psi(states, points), "[n,A,m,d1]")
+        expected = len(states), self.num_actions, len(points), self.kernel_dim
+        if psi.shape != expected:
+            raise InvalidModelError(f"psi returns shape {list(psi.shape)}; expected [n,A,m,d1] = {list(expected)}.")
+        return psi
+
+    def __repr__(self) -> str:
+        return _described(self)
+
+
+ContinuousFeatures = SeparableFeatures | GeneralFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """The states on which value functions are kept: the nodes first, then those that only come along."""
+
+    source: ContinuousFeatures
+    points: Floats  # [S, dim]
+
+    @property
+    def others(self) -> Floats:
+        """The states that are not nodes, [S - N, dim]."""
+        return self.points[len(self.source.nodes) :]
+
+
+def carry(source: ContinuousFeatures, others: Floats) -> Features:
+    """Return continuous features on the nodes and some other states [n, dim], as those of finitely many states."""
+    points = np.concatenate([source.nodes.points, others])
+    table = source.signal_features(points)
+    S, A, d2 = table.shape
+    return Features(
+        source.name,
+        S,
+        A,
+        source.kernel_dim,
+        d2,
+        source.kernel_norm,
+        source.signal_norm,
+        source.form(points),
+        np.ascontiguousarray(table.transpose(2, 1, 0).reshape(d2, A * S)),
+        Carried(source, points),
+    )
+
+
+def densities(left: Function, bases: Sequence[Density], varphi: Function, nodes: Nodes) -> SeparableFeatures:
+    """Return the features of a kernel that mixes known densities: P(y | x, a) = left(x, a) theta (q_1(y), ..., q_r(y)).
+
+    left: a function of states [n, dim] that returns [n, A, dl]. varphi: one that returns [n, A, d2]. If left(x, a) is a
+    distribution and so is each row of theta [dl, dr], then this is a kernel, and theta's norm is at most sqrt(dl). If
+    left(x, a) is a distribution at the nodes, sqrt(dl) is stated as `kernel_norm`; other rows can make a kernel too,
+    and `ContinuousCMDP` states sqrt(d1) where theta is longer.
+    """
+    given = tuple(bases)
+    for i, density in enumerate(given):
+        if not isinstance(density, Density) or density.dim != nodes.dim:
+            raise InvalidModelError(f"bases[{i}] is {density!r}; expected a density in dimension {nodes.dim}.")
+    if not given:
+        raise InvalidModelError("bases is empty; expected at least one density.")
+    A, dl = _sizes("left", left, nodes)
+    actions, d2 = _sizes("varphi", varphi, nodes)
+    if actions != A:
+        raise InvalidModelError(f"left is for {A} actions, varphi for {actions}; expected the same.")
+    d1 = dl * len(given)
+    table = _called("left", left, nodes.points, (A, dl))
+    is_mixture = bool((table >= 0.0).all() and (np.abs(table.sum(axis=-1) - 1.0) <= 1e-9).all())
+    norm = np.sqrt(dl) if is_mixture else np.sqrt(d1)
+    return SeparableFeatures(
+        "densities", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), len(given), dl, left, given, varphi
+    )
+
+
+def general(
+    psi: Callable[[Floats, Floats], Any],
+    varphi: Function,
+    nodes: Nodes,
+    *,
+    highest: float,
+    kernel_norm: float | None = None,
+) -> GeneralFeatures:
+    """Return features given as a function psi(states [n, dim], points [m, dim]) that returns [n, A, m, d1].
+
+    varphi: a function of states that returns [n, A, d2]. highest: a bound on the density of the next state, for drawing
+    from it. kernel_norm: a bound on the weights' norm, sqrt(d1) if left out; 1 for a mixture of d1 known kernels. Where
+    weights are longer, `ContinuousCMDP` states sqrt(d1).
+    """
+    probe = as_floats("psi", psi(nodes.points[:1], nodes.points), "[n,A,m,d1]")
+    if probe.ndim != 4 or probe.shape[0] != 1 or probe.shape[2] != len(nodes) or 0 in probe.shape:
+        raise InvalidModelError(f"psi returns shape {list(probe.shape)}; expected [1,A,{len(nodes)},d1].")
+    A, d1 = probe.shape[1], probe.shape[3]
+    actions, d2 = _sizes("varphi", varphi, nodes)
+    if actions != A:
+        raise InvalidModelError(f"psi is for {A} actions, varphi for {actions}; expected the same.")
+    if not (np.isfinite(highest) and highest >= 1.0):
+        raise InvalidModelError(f"highest is {highest}; expected a bound on a density on [0, 1], so at least 1.")
+    norm = np.sqrt(d1) if kernel_norm is None else kernel_norm
+    if not (np.isfinite(norm) and norm > 0.0):
+        raise InvalidModelError(f"kernel_norm is {kernel_norm}; expected a bound on a norm, so a number above 0.")
+    return GeneralFeatures(
+        "general", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), 0, d1, psi, varphi, float(highest)
+    )
+
+
+def _by_component(table: Any) -> Floats:
+    """Return [n, A, d] as [d, A*n]."""
+    values = np.asarray(table, dtype=np.float64)
+    return np.ascontiguousarray(values.transpose(2, 1, 0).reshape(values.shape[-1], -1))
+
+
+def _sizes(name: str, function: Function, nodes: Nodes) -> tuple[int, int]:
+    """Return the number of actions and of components of a function's values."""
+    if not callable(function):
+        raise InvalidModelError(f"{name} is {type(function).__name__}; expected a function of states [n,dim].")
+    values = as_floats(name, function(nodes.points), "[n,A,d]")
+    if values.ndim != 3 or len(values) != len(nodes) or 0 in values.shape:
+        raise InvalidModelError(f"{name} returns shape {list(values.shape)}; expected [n,A,d], n = {len(nodes)}.")
+    return int(values.shape[1]), int(values.shape[2])
+
+
+def _called(name: str, function: Function, states: Floats, sizes: tuple[int, int]) -> Floats:
+    """Return a function's values [n, A, d], checked."""
+    values = as_floats(name, function(states), "[n,A,d]")
+    expected = (len(states), *sizes)
+    if values.shape != expected:
+        raise InvalidModelError(f"{name} returns shape {list(values.shape)}; expected [n,A,d] = {list(expected)}.")
+    return values
+
+
+def _described(features: ContinuousFeatures) -> str:
+    kind = type(features).__name__
+    return f"{kind}({features.num_actions} actions, d1 = {features.kernel_dim}, d2 = {features.signal_dim})"

@@ -1,0 +1,151 @@
+"""Checks that turn what a person hands in into clean arrays, or into an error that the person can act on."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from opdop.model.errors import InvalidModelError
+
+Floats = NDArray[np.float64]
+
+# A row of probabilities may miss 1 by this much (float32 sources do); it is then divided by its sum.
+ROW_SUM_TOLERANCE = 1e-6
+_LARGEST_SIZE = 2**31 - 1
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return whether a value is a real number of Python or NumPy; truth values are not."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def place(name: str, index: tuple[int, ...]) -> str:
+    """Return "name[1, 2]", or the bare name for a number."""
+    return f"{name}[{', '.join(str(int(i)) for i in index)}]" if index else name
+
+
+def number(value: float) -> str:
+    """Return a number in as few digits as tell it from its neighbours: a value of 1 + 1e-12 must not read as 1."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def whole_number(value: int | np.integer[Any]) -> str:
+    """Return a whole number, or its length where Python refuses to print it."""
+    whole = int(value)
+    return f"{whole}" if abs(whole) < 10**30 else f"a number of {whole.bit_length()} bits"
+
+
+def first_index(bad: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the index of the first True."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
+
+
+def as_floats(name: str, value: Any, expected: str) -> Floats:
+    """Return a fresh float64 array of finite numbers, or raise InvalidModelError naming what is wrong where."""
+    if sparse.issparse(value):
+        raise InvalidModelError(f"{name} is a scipy.sparse matrix; expected a plain array, {expected}.")
+    if np.ma.is_masked(value) or (isinstance(value, (list, tuple)) and any(map(np.ma.is_masked, value))):
+        raise InvalidModelError(f"{name} has masked entries; expected numbers everywhere, {expected}.")
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # whatever a foreign object raises while being read
+        raise InvalidModelError(f"{name} cannot be read as an array ({error}); expected {expected}.") from error
+    if array.dtype.kind not in "biuf":
+        found = f"entries of type {array.dtype}" if array.ndim else f"{reprlib.repr(value)} ({type(value).__name__})"
+        raise InvalidModelError(f"{name} has {found}; expected real numbers, {expected}.")
+    with np.errstate(over="ignore"):
+        floats = np.array(array, dtype=np.float64, order="C")
+    finite = np.isfinite(floats)
+    if not finite.all():
+        index = first_index(~finite)
+        raise InvalidModelError(f"{place(name, index)} is {floats[index]}; expected a finite number.")
+    return floats
+
+
+def as_size(name: str, value: Any) -> int:
+    """Return a whole number of at least 1."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        found = f"{reprlib.repr(value)} ({type(value).__name__})"
+        raise InvalidModelError(f"{name} is {found}; expected a whole number, at least 1.")
+    if not 1 <= value <= _LARGEST_SIZE:
+        raise InvalidModelError(f"{name} is {whole_number(value)}; expected at least 1 and at most {_LARGEST_SIZE}.")
+    return int(value)
+
+
+def check_unit_interval(name: str, values: Floats) -> None:
+    """Raise unless all values lie in [0, 1]; say how to rescale."""
+    bad = (values < 0.0) | (values > 1.0)
+    if not bad.any():
+        return
+    index = first_index(bad)
+    low, high = float(values.min()), float(values.max())
+    spread = high - min(low, 0.0)
+    raise InvalidModelError(
+        f"{place(name, index)} is {number(values[index])}; signals must lie in [0, 1], and {name} spans "
+        f"[{number(low)}, {number(high)}]. "
+        f"Rescale: (value - {min(low, 0.0):g}) / {spread:g} for a reward; 1 - cost / max_cost with threshold "
+        f"H - budget / max_cost for a cost that must stay below a budget."
+    )
+
+
+def check_distributions(name: str, rows: Floats, axes: tuple[int, ...] | None = None) -> None:
+    """Raise unless each row [..., n] is a distribution; then make each sum exactly what rounding allows, in place.
+
+    `axes` is the shape in which a person knows the rows, if they were flattened.
+    """
+    shape = rows.shape if axes is None else (*axes, rows.shape[-1])
+    negative = rows < 0.0
+    if negative.any():
+        index = first_index(negative.reshape(shape))
+        raise InvalidModelError(
+            f"{place(name, index)} is {rows.reshape(shape)[index]:g}; expected a probability, at least 0."
+        )
+    with np.errstate(over="ignore"):  # an infinite sum is not 1 either
+        sums = np.asarray(rows.sum(axis=-1))
+    normalise(name, sums, shape[:-1], rows)
+
+
+def normalise(name: str, sums: Floats, axes: tuple[int, ...], rows: Floats) -> None:
+    """Raise if a sum is not 1; divide dense rows whose sum misses 1 only by rounding."""
+    off = np.abs(sums - 1.0)
+    bad = off > ROW_SUM_TOLERANCE
+    if bad.any():
+        index = first_index(bad.reshape(axes)) if axes else ()
+        raise InvalidModelError(row_sum_message(name, index, float(sums.reshape(axes)[index])))
+    crooked = off > 1e-14
+    if np.any(crooked):
+        rows[crooked] /= sums[crooked, None] if sums.ndim else sums
+
+
+def row_sum_message(name: str, index: tuple[int, ...], total: float) -> str:
+    """Return the sentence about a row that does not sum to 1."""
+    where = f"{name}[{', '.join(map(str, index))}, :]" if index else name
+    return f"{where} sums to {total:.9g}; expected a probability distribution, sum 1."
+
+
+def check_sparse(label: str, matrix: Any) -> None:
+    """Raise unless a sparse matrix has real entries within it: scipy trusts indices, and compiled code would follow."""
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidModelError(f"{label} has entries of type {matrix.dtype}; expected real numbers.")
+    if matrix.format == "coo":
+        sound = all(_within(index, size) for index, size in zip(matrix.coords, matrix.shape, strict=True))
+    elif matrix.format in {"csr", "csc"}:
+        starts, indices = matrix.indptr, matrix.indices
+        lines, width = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        sound = len(starts) == lines + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+        sound = sound and starts[-1] <= min(len(indices), len(matrix.data)) and _within(indices, width)
+    else:
+        return
+    if not sound:
+        raise InvalidModelError(
+            f"{label} is a broken sparse matrix: its indices leave it; expected them within {list(matrix.shape)}."
+        )
+
+
+def _within(indices: Any, size: int) -> bool:
+    return len(indices) == 0 or bool(0 <= indices.min() <= indices.max() < size)

@@ -1,0 +1,126 @@
+"""Any number of constraints: the exact optimum by column generation.
+
+The master is a tiny linear program that mixes the corner policies found so far; its multipliers price the signals,
+and one backward induction finds the policy worth most at those prices. It ends when no policy beats the mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import linprog
+
+from opdop.model import OpdopError, TabularCMDP
+from opdop.model.validation import Floats
+from opdop.planning.optimum import ROUNDING, Corner, Optimum, Oracle, assemble, settle_slater_gap
+
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
+# HiGHS's tolerances are absolute, and it takes coefficients below 1e-9 for zero: so rows are divided by their largest
+# slack, however small, and shifted away from zero, which shares that sum to 1 allow.
+_SHIFT = 2.0
+
+
+def column_generation(cmdp: TabularCMDP) -> Optimum:
+    """Return the exact optimum of a model with any number of constraints."""
+    oracle = Oracle(cmdp)
+    I = cmdp.num_constraints
+    reward = np.eye(1 + I)[0]
+    greedy = oracle.best(reward, second=1.0 - reward)
+    pool = [greedy, *(oracle.best(prices, second=reward) for prices in np.eye(1 + I)[1:])]
+
+    weights = _widen_gap(oracle, pool)
+    slater = weights @ _totals(pool)
+    slack = float((slater[1:] - cmdp.thresholds).min())
+    slater_gap = settle_slater_gap(cmdp, slack, slater[1:])
+    # Without slack the thresholds are met only up to rounding, and the master must not call that infeasible.
+    thresholds = np.minimum(cmdp.thresholds, slater[1:]) if slater_gap == 0.0 else cmdp.thresholds
+
+    if (greedy.totals[1:] >= thresholds).all():
+        weights, dual = np.eye(len(pool))[0], np.zeros(I)
+    else:
+        weights, dual = _raise_reward(oracle, pool, thresholds)
+    return assemble(
+        oracle,
+        pool,
+        weights,
+        dual=dual,
+        slater_gap=slater_gap,
+        unconstrained=greedy,
+        slater=slater,
+        method="column generation",
+    )
+
+
+def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
+    """Add columns until a mixture of the pool has the largest possible smallest slack; return its weights."""
+    thresholds, H = oracle.cmdp.thresholds, oracle.cmdp.horizon
+    reward = np.eye(1 + len(thresholds))[0]
+    while True:
+        slacks = _totals(pool)[:, 1:] - thresholds  # [M, I]
+        scale = _scale(slacks)
+        objective = np.append(np.zeros(len(pool)), -1.0)  # maximise the gap t
+        rows = np.hstack([-_scaled(slacks, scale), np.ones((len(thresholds), 1))])  # t <= slack of each constraint
+        shares = np.append(np.ones(len(pool)), 0.0)[None]
+        free = [(0.0, None)] * len(pool) + [(None, None)]
+        weights, prices = _master(objective, rows, shares, free)
+        found = oracle.best(np.concatenate([[0.0], prices]), second=reward)
+        gained = prices @ (found.totals[1:] - thresholds) - (weights[:-1] @ slacks).min()
+        if gained <= ROUNDING * H or _known(found, pool):
+            return _clean(weights[:-1])
+        pool.append(found)
+
+
+def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats) -> tuple[Floats, Floats]:
+    """Add columns until no policy beats the best feasible mixture; return weights and multipliers."""
+    H = oracle.cmdp.horizon
+    while True:
+        totals = _totals(pool)
+        slacks = totals[:, 1:] - thresholds  # [M, I]
+        scales = np.array([_scale(slacks[:, i]) for i in range(len(thresholds))])
+        shares = np.ones((1, len(pool)))
+        weights, prices = _master(-totals[:, 0], -_scaled(slacks, scales), shares, [(0.0, None)] * len(pool))
+        dual = prices / scales
+        found = oracle.best(np.concatenate([[1.0], dual]), second=np.concatenate([[0.0], np.ones(len(dual))]))
+        bound = found.totals[0] + dual @ (found.totals[1:] - thresholds)
+        gained = bound - weights @ totals[:, 0]
+        if gained <= ROUNDING * H * (1.0 + dual.sum()) or _known(found, pool):
+            return _clean(weights), dual
+        pool.append(found)
+
+
+def _master(
+    objective: Floats, rows: Floats, shares: Floats, bounds: Sequence[tuple[float | None, float | None]]
+) -> tuple[Floats, Floats]:
+    """Minimise the objective subject to rows @ w <= -SHIFT and shares @ w = 1; return w and the rows' multipliers."""
+    limits = np.full(len(rows), -_SHIFT)
+    result = linprog(objective, rows, limits, shares, [1.0], bounds, method="highs-ds", options=_TIGHT)
+    if result.status != 0:
+        raise OpdopError(f"the master program of {rows.shape[1]} columns ended with: {result.message}")
+    return result.x, np.maximum(-result.ineqlin.marginals, 0.0)
+
+
+def _scale(slacks: Floats) -> float:
+    """Return the largest slack or shortfall, by which a row of the master is divided; 1 if there is none."""
+    return float(np.abs(slacks).max()) or 1.0
+
+
+def _scaled(slacks: Floats, scale: float | Floats) -> Floats:
+    """Return slacks [M, I] as rows [I, M] of the master, between SHIFT - 1 and SHIFT + 1."""
+    return (slacks / scale + _SHIFT).T
+
+
+def _totals(pool: list[Corner]) -> Floats:
+    return np.array([corner.totals for corner in pool])
+
+
+def _known(found: Corner, pool: list[Corner]) -> bool:
+    """Whether a policy with these very totals is in the pool already: then the rest is rounding."""
+    return any(np.array_equal(found.totals, corner.totals) for corner in pool)
+
+
+def _clean(weights: Floats) -> Floats:
+    """Drop weights that are rounding; the rest sums to 1."""
+    kept = np.where(weights > 1e-14, weights, 0.0)
+    shares: Floats = kept / kept.sum()
+    return shares

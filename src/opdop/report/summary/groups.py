@@ -1,0 +1,344 @@
+"""Runs in a folder, put together as a report needs them: by problem, and within it by everything but the seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opdop.envs import environments, make
+from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
+from opdop.model.validation import Floats
+from opdop.report.summary.run_summary import Learnt, Measure
+from opdop.report.summary.statistics import Band, band
+from opdop.report.terminal.tables import setting_text
+from opdop.runs import CHECKPOINT, Run, fingerprint
+
+_RUN = "run.npz"
+_LONGEST = 10 * 2**20  # bytes of a text file that comes with the runs
+
+# What two groups of one problem may differ in, beside the algorithm, with the words for it.
+_WORDS = {
+    "preset": "{}",
+    "parameters": "{}",
+    "episodes": "{} episodes",
+    "planned_episodes": "planned for {}",
+    "failure_probability": "failure probability {}",
+    "slater_gap": "Slater gap {}",
+    "dual_bound": "dual bound {}",
+    "noisy": "noisy",
+    "doubling": "doubling",
+    "measure_every": "one in {} measured",
+    "records": "{} records",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in nothing but their seed, by seed."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each run."""
+        return tuple(int(run.config["seed"]) for run in self.runs)
+
+    @cached_property
+    def learnt(self) -> tuple[Learnt, ...]:
+        """Each run with everything that is asked of it."""
+        return tuple(Learnt(run) for run in self.runs)
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes all runs have played."""
+        return min(each.episodes for each in self.learnt)
+
+    @cached_property
+    def grid(self) -> Floats:
+        """The episodes at which all runs can be compared, [K'].
+
+        Runs of one plan are recorded at the same episodes. Otherwise it is every episode that some run has recorded,
+        from where all have begun to where the first ends, and what is between two records lies on a line.
+        """
+        recorded = [run.episodes for run in self.runs]
+        first, last = max(each[0] for each in recorded), min(each[-1] for each in recorded)
+        every = np.unique(np.concatenate(recorded))
+        grid: Floats = every[(every >= first) & (every <= last)].astype(np.float64)
+        return grid
+
+    def column(self, name: str) -> Floats:
+        """Return a column of the histories at the episodes of `grid`, [n, K']."""
+        return np.array([np.interp(self.grid, run.episodes, run.history[name].to_numpy()) for run in self.runs])
+
+    def average(self, name: str) -> Floats:
+        """Return a column of sums as averages so far, [n, K']."""
+        return self.column(name) / self.grid
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One of the three things that learning is measured by, with its unit."""
+
+    key: str  # its column
+    scale: float  # own units in a model unit
+    unit: str
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.key.replace("_", " ")
+
+    def finals(self, group: Group) -> dict[int, float]:
+        """Return the average per episode over all episodes by seed, in own units."""
+        return {
+            seed: self.scale * each.final(self.key) / each.episodes
+            for seed, each in zip(group.seeds, group.learnt, strict=True)
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """All groups of one problem."""
+
+    key: str  # a name for files, different for each section
+    groups: tuple[Group, ...]
+
+    @property
+    def learnt(self) -> Learnt:
+        """The first run, for what all have in common: the problem, its optimum, its units."""
+        return self.groups[0].learnt[0]
+
+    @property
+    def name(self) -> str:
+        """The problem's name."""
+        return self.learnt.run.display.name
+
+    @cached_property
+    def cmdp(self) -> TabularCMDP | None:
+        """The model, built again; None if it is not a problem that ships, or no longer the same."""
+        config = self.learnt.run.config
+        if config["problem"] not in environments():
+            return None
+        try:
+            built = make(config["problem"], **config["problem_parameters"])
+        except OpdopError:
+            return None
+        return built if fingerprint(built) == config["model"] else None
+
+    @property
+    def costs(self) -> tuple[Cost, Cost, Cost]:
+        """Regret, violation and hard violation in own units, or in model units where there is no single own one."""
+        learnt = self.learnt
+        regret, soft, hard = (_cost(each) for each in (learnt.regret, learnt.violation, learnt.hard_violation))
+        return regret, soft, hard
+
+    @property
+    def seeds(self) -> int:
+        """The largest number of runs in a group."""
+        return max(len(group.runs) for group in self.groups)
+
+    @property
+    def total_runs(self) -> int:
+        """How many runs there are."""
+        return sum(len(group.runs) for group in self.groups)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A run that is not in the report, and why."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Everything that a report is made from."""
+
+    name: str  # of the folder
+    sections: tuple[Section, ...]
+    missing: tuple[Missing, ...] = ()
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    spec: str = ""  # the sweep's, if the runs are of one
+
+    @property
+    def total_runs(self) -> int:
+        """How many runs there are."""
+        return sum(section.total_runs for section in self.sections)
+
+
+def collect(folder: str | Path) -> Collection:
+    """Read the run in a folder, or all runs below it; what cannot be read is listed, with the reason.
+
+    A folder of runs is that of a sweep, or any folder whose folders have a run each.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise InvalidParameterError(f"there is no folder {str(root)!r}; expected one with runs (`opdop run --out`).")
+    found: dict[str, Run] = {}
+    missing = []
+    for place in _places(root):
+        shown = place.relative_to(root).as_posix()
+        try:
+            run = Run.load(place)
+            Learnt(run)
+            _check_config(run.config)
+            if len(run.display.quantities) != 1 + len(run.thresholds):
+                raise OpdopError("its units are not those of its signals.")
+            found[shown] = run
+        except OpdopError as error:
+            reason = str(error).replace(f"{root}/", "").replace(str(root), root.name)
+            missing.append(Missing(shown, reason))
+    missing += _failed(root / "failed")
+    sections, repeated = _sections(found)
+    missing += repeated
+    if not sections:
+        reasons = f" The first of {len(missing)} that cannot be used: {missing[0].reason}" if missing else ""
+        raise InvalidParameterError(f"there is no run that can be shown in {str(root)!r}.{reasons}")
+    manifest = _json(root / "manifest.json")
+    return Collection(root.resolve().name, sections, tuple(missing), manifest, _text(root / "spec.toml"))
+
+
+def gather(runs: Iterable[Run], name: str = "runs") -> Collection:
+    """Put runs that are in memory together as `collect` does with a folder."""
+    sections, repeated = _sections({f"run {i}": run for i, run in enumerate(runs)})
+    return Collection(name, sections, tuple(repeated))
+
+
+def _places(root: Path) -> Iterator[Path]:
+    """Return the folders that have, or should have, a run."""
+    if (root / _RUN).exists():
+        yield root
+        return
+    for above in (root / "runs", root):
+        for place in sorted(above.iterdir()) if above.is_dir() else ():
+            if not place.name.startswith(".") and ((place / _RUN).exists() or (place / CHECKPOINT).exists()):
+                yield place
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    wanted = ("problem", "problem_parameters", "model", "algorithm", "seed", *_WORDS)
+    lacking = [name for name in wanted if name not in config]
+    if lacking or not isinstance(config["problem_parameters"], dict) or not isinstance(config["seed"], int):
+        raise OpdopError(f"it does not say how it was made: {', '.join(lacking) or 'problem_parameters, seed'}.")
+
+
+def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
+    """Group runs by problem and then by everything but the seed; the same run twice counts once."""
+    problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
+    repeated = []
+    for place, run in ((place, replace(run, display=_printable(run.display))) for place, run in runs.items()):
+        config = run.config
+        problem = f"{config['problem']} {_key(config['parameters'])} {config['model']}"
+        group = _key({name: value for name, value in config.items() if name != "seed"})
+        seeds = problems.setdefault(problem, {}).setdefault(group, {})
+        if config["seed"] in seeds:
+            repeated.append(Missing(place, f"the same run as {seeds[config['seed']][0]}, which is in the report."))
+        else:
+            seeds[config["seed"]] = (place, run)
+    sections: list[Section] = []
+    used: set[str] = set()
+    for _, groups in sorted(problems.items()):
+        members = [tuple(run for _, (_, run) in sorted(seeds.items())) for seeds in groups.values()]
+        labels = _labels([each[0].config for each in members])
+        ordered = sorted(zip(labels, members, strict=True), key=lambda item: item[0])
+        key = _free(_file_name(members[0][0].display.name), used)
+        sections.append(Section(key, tuple(Group(label, each) for label, each in ordered)))
+    return tuple(sections), repeated
+
+
+def _key(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, default=str)
+
+
+def _printable(display: Display) -> Display:
+    """Return a display without signs that neither a figure nor a page may have."""
+    quantities = tuple(
+        replace(each, name=printable(each.name), unit=printable(each.unit)) for each in display.quantities
+    )
+    return replace(display, name=printable(display.name), summary=printable(display.summary), quantities=quantities)
+
+
+def printable(text: object) -> str:
+    """Return a text without control characters; line ends stay."""
+    return "".join(sign for sign in str(text) if sign in "\n\t" or sign.isprintable())
+
+
+def _labels(configs: list[Mapping[str, Any]]) -> list[str]:
+    """Return the shortest names that tell groups apart: the algorithm, and what they differ in."""
+    differing = [name for name in _WORDS if len({_key({"": config.get(name)}) for config in configs}) > 1]
+    if all(config.get("planned_episodes") == config.get("episodes") for config in configs):
+        differing = [name for name in differing if name != "planned_episodes"]
+    labels = []
+    for config in configs:
+        words = [str(config["algorithm"])]
+        for name in differing:
+            value = config.get(name)
+            if isinstance(value, Mapping):
+                value = " ".join(f"{parameter}={setting_text(each)}" for parameter, each in value.items())
+            if value:
+                shown = f"{value:,}" if isinstance(value, int) else setting_text(value)
+                words.append(_WORDS[name].format(shown))
+        labels.append(" ".join(words))
+    used: set[str] = set()
+    return [_free(printable(label), used) for label in labels]
+
+
+def _free(name: str, used: set[str]) -> str:
+    """Return a name that is not used yet, and take it."""
+    free, count = name, 1
+    while free in used:
+        count += 1
+        free = f"{name}-{count}"
+    used.add(free)
+    return free
+
+
+def _file_name(name: str) -> str:
+    """Return a name with nothing in it that a file system or a page could take amiss."""
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
+    return "-".join(part for part in plain.split("-") if part)[:60] or "problem"
+
+
+def _failed(folder: Path) -> list[Missing]:
+    """Return the runs of a sweep that raised an error."""
+    missing = []
+    for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        record = _json(file)
+        reason = ": ".join(str(record[name]) for name in ("type", "error") if record.get(name))
+        missing.append(Missing(f"failed/{file.name}", reason[:1000] or "it failed, and its record cannot be read."))
+    return missing
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_text(file) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(file: Path) -> str:
+    """Return a small text file; nothing if there is none."""
+    try:
+        return file.read_text(encoding="utf-8") if file.is_file() and file.stat().st_size < _LONGEST else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _cost(measure: Measure) -> Cost:
+    unit = "model units" if measure.scale is None else measure.unit
+    return Cost(measure.name.replace(" ", "_"), measure.scale or 1.0, unit)
+
+
+def final_band(section: Section, group: Group, signal: int) -> Band:
+    """Return what the average policy of a group attains of a signal, in own units, over its seeds."""
+    quantity = section.learnt.run.display.quantities[signal]
+    return band(np.array([quantity.shown(float(run.average.totals[signal])) for run in group.runs]))

@@ -1,0 +1,227 @@
+"""The optimum of a problem as people ask for it: in the problem's own units, beside what it would be without promises.
+
+Model units are those of the signals, which lie in [0, 1] in each stage; own units are those of `Quantity`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from opdop.model import Quantity, TabularCMDP
+from opdop.model.validation import Floats
+from opdop.planning import Optimum, Refinement, refine, solve
+
+SOLVE_FORMAT = "opdop.solve/1"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One constraint at the optimum; totals are in model units."""
+
+    quantity: Quantity
+    threshold: float
+    attained: float  # by the optimum
+    unconstrained: float  # by the policy that maximises the reward alone
+    safest: float  # by the policy that attains the Slater gap
+    multiplier: float
+    slater_gap: float
+    binds: bool
+    reward_scale: float  # own units of reward in one model unit
+
+    @property
+    def sentence(self) -> str:
+        """The promise in the problem's own units."""
+        return self.quantity.promise(self.threshold)
+
+    @property
+    def price_scale(self) -> float:
+        """Own units of reward for each own unit of the promise, in one model unit of a multiplier."""
+        return self.reward_scale / abs(self.quantity.scale)
+
+    @property
+    def own_multiplier(self) -> float:
+        """The multiplier in own units: the reward that making the promise stricter costs per unit.
+
+        >>> fast = Quantity("fast services", "services", scale=-2.0, offset=20.0)
+        >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
+        0.75
+        """
+        return self.multiplier * self.price_scale
+
+    @property
+    def own_slater_gap(self) -> float:
+        """The Slater gap in own units: how much of this promise some policy has to spare."""
+        return self.slater_gap * abs(self.quantity.scale)
+
+    @property
+    def spare(self) -> float:
+        """What the optimum leaves of the promise, in own units."""
+        return (self.attained - self.threshold) * abs(self.quantity.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A problem, its exact optimum, the time that finding it took, and how fine it is if it is a discretisation."""
+
+    cmdp: TabularCMDP
+    optimum: Optimum
+    seconds: float
+    refinement: Refinement | None = None
+
+    @property
+    def reward(self) -> Quantity:
+        """What the reward means."""
+        return self.cmdp.display.quantities[0]
+
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """The constraints, in the model's order."""
+        return promises(self.cmdp.display.quantities, self.cmdp.thresholds, self.optimum)
+
+    @property
+    def binds(self) -> bool:
+        """Whether some promise costs reward."""
+        return bool(self.optimum.active.any())
+
+    @property
+    def own_price(self) -> float:
+        """Reward that the promises cost together, in own units."""
+        return self.optimum.price * abs(self.reward.scale)
+
+    def record(self) -> dict[str, Any]:
+        """Return all of this as plain data for JSON; docs/command-line.md explains every key."""
+        cmdp, optimum, reward = self.cmdp, self.optimum, self.reward
+        return {
+            "format": SOLVE_FORMAT,
+            "problem": cmdp.display.name,
+            "parameters": {key: plain_value(value) for key, value in cmdp.display.parameters.items()},
+            "states": cmdp.num_states,
+            "actions": cmdp.num_actions,
+            "stages": cmdp.horizon,
+            "constraints": cmdp.num_constraints,
+            "reward": {
+                **words_of(reward),
+                "optimum": both(reward, optimum.value),
+                "unconstrained": both(reward, optimum.unconstrained.reward),
+                "safest": both(reward, optimum.slater.reward),
+                "price": {"model": optimum.price, "own": self.own_price},
+            },
+            "promises": [
+                {
+                    **words_of(promise.quantity),
+                    "sentence": promise.sentence,
+                    "threshold": both(promise.quantity, promise.threshold),
+                    "optimum": both(promise.quantity, promise.attained),
+                    "unconstrained": both(promise.quantity, promise.unconstrained),
+                    "safest": both(promise.quantity, promise.safest),
+                    "multiplier": {"model": promise.multiplier, "own": promise.own_multiplier},
+                    "slater_gap": {"model": promise.slater_gap, "own": promise.own_slater_gap},
+                    "binds": promise.binds,
+                }
+                for promise in self.promises
+            ],
+            "slater_gap": optimum.slater_gap,
+            "binds": self.binds,
+            "method": optimum.method,
+            "passes": optimum.passes,
+            "seconds": self.seconds,
+            "discretisation": None if self.refinement is None else self.refinement.record(),
+        }
+
+
+def answer(cmdp: TabularCMDP) -> Answer:
+    """Solve a problem exactly, and time it; loading the compiled kernels is not part of the time."""
+    _load_kernels(sparse_form=cmdp.is_sparse)
+    started = time.perf_counter()
+    optimum = solve(cmdp)
+    seconds = time.perf_counter() - started
+    return Answer(cmdp, optimum, seconds, None if cmdp.continuous is None else refine(cmdp))
+
+
+def discretisation_text(record: Mapping[str, Any], reward: Quantity) -> str:
+    """Return what is known of the error of a discretised problem's optimum, from `Refinement.record`."""
+    cells = record["cells"]
+    if record["error"] is None:
+        return f"{cells[-1]:,} cells along an axis; how far its optimum is off is not known: coarser ones have none"
+    error, unit = abs(reward.scale) * record["error"], reward.unit
+    order = "" if record["order"] is None else f", observed order {record['order']:.1f}"
+    listed = ", ".join(f"{count:,}" for count in cells)
+    return f"V* is off by about {error:.1g} {unit}".rstrip() + f" (from {listed} cells along an axis{order})"
+
+
+def promises(quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum) -> tuple[Promise, ...]:
+    """Return the constraints at an optimum; quantities are those of all signals, the reward's first."""
+    reward, *promised = quantities
+    return tuple(
+        Promise(
+            quantity=quantity,
+            threshold=float(thresholds[i]),
+            attained=float(optimum.utility_values[i]),
+            unconstrained=float(optimum.unconstrained.utilities[i]),
+            safest=float(optimum.slater.utilities[i]),
+            multiplier=float(optimum.dual[i]),
+            slater_gap=optimum.slater_gap,
+            binds=bool(optimum.active[i]),
+            reward_scale=abs(reward.scale),
+        )
+        for i, quantity in enumerate(promised)
+    )
+
+
+def plain_value(value: object) -> object:
+    """Return a parameter's value as JSON has it: a list for a tuple."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def better(quantity: Quantity) -> str:
+    """Return whether more or less of a quantity is better: its signal is always better when larger."""
+    return "less" if quantity.scale < 0 else "more"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with fixed digits, and never -0.
+
+    >>> number(-0.00001), number(2 / 3, digits=2)
+    ('0.0000', '0.67')
+    """
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def short_number(value: float) -> str:
+    """Return a number with four digits that count, in plain notation where it is readable.
+
+    >>> short_number(0.0068712), short_number(5.0), short_number(696.132), short_number(12345.6)
+    ('0.006871', '5', '696.1', '12,346')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time that people can read.
+
+    >>> duration(0.00042), duration(3.14)
+    ('0.42 ms', '3.14 s')
+    """
+    return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
+
+
+def words_of(quantity: Quantity) -> dict[str, Any]:
+    """Return what a quantity is called, as plain data."""
+    return {"name": quantity.name, "unit": quantity.unit, "better": better(quantity)}
+
+
+def both(quantity: Quantity, value: float) -> dict[str, float]:
+    """Return an episode total in model units and in own units."""
+    return {"model": float(value), "own": float(quantity.shown(value))}
+
+
+def _load_kernels(*, sparse_form: bool) -> None:
+    """Solve the smallest problem there is, with the same form of transitions; the first use of a kernel compiles it."""
+    transitions: Any = sparse.csr_array(np.ones((2, 1))) if sparse_form else np.ones((1, 2, 1))
+    solve(TabularCMDP(transitions, [[0.0, 1.0]], [[1.0, 0.0]], thresholds=0.5, horizon=1))

@@ -1,0 +1,1 @@
+"""Tables, paragraphs and progress bars for a terminal."""

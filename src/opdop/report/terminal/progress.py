@@ -1,0 +1,93 @@
+"""A run as it goes on, for a terminal: how far it is, and what it costs and believes so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from opdop.model import Quantity
+from opdop.report.summary.solution import number, short_number
+from opdop.runs import Progress
+
+# A run gets a bar when it is expected to take so many seconds; it is known after some of them have passed.
+WORTH_SHOWING, KNOWN_AFTER = 2.0, 0.5
+
+
+class Watch:
+    """Shows a run on a terminal, and nothing anywhere else; give it to `train` as `progress`."""
+
+    def __init__(self, console: Console, quantities: Sequence[Quantity]) -> None:
+        self.episode: int | None = None  # the last one heard of
+        self._console, self._quantities = console, quantities
+        self._began, self._first = 0.0, 0
+        self._bar = Bar(
+            TextColumn("learning"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("episodes,"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+        )
+        self._task = self._bar.add_task("")
+        self._live: Live | None = None
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Take note of how far the run is."""
+        now = time.monotonic()
+        if self.episode is None:
+            self._began, self._first = now, progress.episode
+        self.episode = progress.episode
+        if not self._console.is_terminal:
+            return
+        self._bar.update(self._task, completed=progress.episode, total=progress.episodes)
+        if self._live is None and self._is_long(progress, now - self._began):
+            self._live = Live(console=self._console, transient=True, refresh_per_second=8)
+            self._live.start()
+        if self._live is not None:
+            self._live.update(Group(self._bar, costs_so_far(progress, self._quantities)))
+
+    def _is_long(self, progress: Progress, seconds: float) -> bool:
+        """Whether the whole run takes long enough for a bar."""
+        done, left = progress.episode - self._first, progress.episodes - progress.episode
+        return seconds >= KNOWN_AFTER and seconds * (1.0 + left / max(done, 1)) >= WORTH_SHOWING
+
+
+def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
+    """Return regret, violation and multipliers so far, in own units where a single quantity is meant.
+
+    >>> reward, promised = Quantity("revenue", "dollars", scale=2.0), Quantity("orders", "orders", scale=-4.0)
+    >>> import numpy as np
+    >>> print(costs_so_far(Progress(10, 100, 5.0, 1.0, 2.0, np.array([3.0])), [reward, promised]))
+    per episode: regret 1.0000 dollars, violation 0.4000 orders, hard 0.8000
+    multiplier 1.5
+    """
+    reward, *promised = quantities
+    regret = f"{number(progress.regret * abs(reward.scale) / progress.episode)} {reward.unit}".rstrip()
+    scale, unit = (abs(promised[0].scale), promised[0].unit) if len(promised) == 1 else (1.0, "model units")
+    paid_back, hard = (
+        number(total * scale / progress.episode) for total in (progress.violation, progress.hard_violation)
+    )
+    costs = f"regret {regret}, violation {paid_back} {unit}".rstrip() + f", hard {hard}"
+    duals = [
+        short_number(float(dual) * abs(reward.scale) / abs(quantity.scale))
+        for dual, quantity in zip(progress.dual, promised, strict=True)
+    ]
+    words = "multiplier" if len(duals) == 1 else "multipliers"
+    return Text(f"per episode: {costs}\n{words} {', '.join(duals)}")

@@ -1,0 +1,167 @@
+"""A sweep as it goes on and what has come of it, for a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from opdop.model import Quantity
+from opdop.report.summary.solution import number
+from opdop.sweeps.sweep import Failure, Job, SweepProgress
+
+_MOST_LINES = 8  # for runs in the making
+_PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
+
+
+class SweepWatch:
+    """Shows a sweep: a bar and the runs in the making on a terminal, now and then a line anywhere else."""
+
+    def __init__(self, console: Console) -> None:
+        self.last: SweepProgress | None = None
+        self._console = console
+        self._live: Live | None = None
+        self._said = time.monotonic()
+
+    def __enter__(self) -> SweepWatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, progress: SweepProgress) -> None:
+        """Take note of how far the sweep is."""
+        self.last = progress
+        if self._console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self._console, transient=True, refresh_per_second=4)
+                self._live.start()
+            self._live.update(view(progress))
+        for note in progress.notes:
+            self._console.print(Text(in_short(note, 200)), soft_wrap=True)
+        if not self._console.is_terminal and time.monotonic() - self._said >= _PLAIN_SECONDS:
+            self._said = time.monotonic()
+            self._console.print(Text(counts(progress)), soft_wrap=True)
+
+
+def counts(progress: SweepProgress) -> str:
+    """Return how far a sweep is in one line.
+
+    >>> counts(SweepProgress(10, 3, 0, 1, (), 6.0, 75.0))
+    '3 of 10 runs done, 0 running, 1 failed, about 1 min 15 s left'
+    """
+    left = "" if progress.seconds_left is None else f", about {clock(progress.seconds_left)} left"
+    done = f"{progress.done} of {progress.total} runs done"
+    return f"{done}, {len(progress.underway)} running, {progress.failed} failed{left}"
+
+
+def clock(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> clock(7), clock(75), clock(7320)
+    ('7 s', '1 min 15 s', '2 h 2 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def view(progress: SweepProgress) -> RenderableType:
+    """Return the bar of a sweep and a line for each run in the making."""
+    bar = Table.grid(padding=(0, 1, 0, 0))
+    ended = progress.done + progress.failed
+    bar.add_row(ProgressBar(total=max(progress.total, 1), completed=ended, width=30), Text(counts(progress)))
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    for each in progress.underway[:_MOST_LINES]:
+        share = f"{100.0 * each.episode / max(each.episodes, 1):.0f} %"
+        lines.add_row(Text(f"  {each.key}"), Text(share, justify="right"), Text(clock(each.seconds)))
+    more = len(progress.underway) - _MOST_LINES
+    return Group(bar, lines, *([Text(f"  and {more} more")] if more > 0 else []))
+
+
+def kinds_table(found: Sequence[tuple[Job, Mapping[str, Any]]]) -> RenderableType:
+    """Return a table with a row for each kind of run: means over its seeds, per episode, in the problem's own units."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for job, about in found:
+        kinds.setdefault(job.group, []).append(about)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("runs of")
+    for name in ("seeds", "reward", "optimum", "violation", "hard"):
+        table.add_column(name, justify="right")
+    for group, runs in kinds.items():
+        reward, *promised = (Quantity(**quantity) for quantity in runs[0]["quantities"])
+        scale = abs(promised[0].scale) if len(promised) == 1 else 1.0  # several promises have no common unit
+        broken = [_mean([run[name] / run["episodes"] for run in runs]) for name in ("violation", "hard_violation")]
+        best = runs[0]["optimum"]
+        table.add_row(
+            Text(f"{group}\n{_units(reward, promised)}"),
+            str(len(runs)),
+            number(reward.shown(_mean([run["average"][0] for run in runs]))),
+            "" if best is None else number(reward.shown(best[0])),
+            *(number(scale * each) for each in broken),
+        )
+    return table
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _units(reward: Quantity, promised: Sequence[Quantity]) -> str:
+    second = f"{promised[0].unit or promised[0].name}" if len(promised) == 1 else "model units"
+    return f"  in {reward.unit or reward.name}; violation in {second}"
+
+
+def runs_table(found: Sequence[tuple[Job, Mapping[str, Any]]]) -> RenderableType:
+    """Return a table with a row for each run."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("run", overflow="fold")
+    for name in ("reward", "optimum", "violation", "hard", "seconds"):
+        table.add_column(name, justify="right")
+    for job, about in found:
+        reward, *promised = (Quantity(**quantity) for quantity in about["quantities"])
+        scale = abs(promised[0].scale) if len(promised) == 1 else 1.0
+        best = about["optimum"]
+        table.add_row(
+            Text(job.key),
+            number(reward.shown(about["average"][0])),
+            "" if best is None else number(reward.shown(best[0])),
+            *(number(scale * about[name] / about["episodes"]) for name in ("violation", "hard_violation")),
+            f"{about['seconds']:.2f}",
+        )
+    return table
+
+
+def in_short(text: str, most: int = 150) -> str:
+    """Return a text in one line of limited length.
+
+    >>> in_short("one\\n  two three", 10)
+    'one two...'
+    """
+    line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    return line if len(line) <= most else line[: most - 3].rstrip() + "..."
+
+
+def failures_text(failed: Sequence[Failure], *, most: int = 20) -> Text:
+    """Return the failed runs, each with its error."""
+    lines = [
+        f"failed: {each.key} ({each.tries} {'try' if each.tries == 1 else 'tries'}): {each.type}: "
+        + in_short(each.error)
+        for each in failed[:most]
+    ]
+    if len(failed) > most:
+        lines.append(f"and {len(failed) - most} more")
+    return Text("\n".join(lines))

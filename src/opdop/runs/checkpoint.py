@@ -1,0 +1,104 @@
+"""What a checkpoint says of its run: its file, its arguments, and what tells a problem from all others."""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.algorithms import Task
+from opdop.model import Features, InvalidParameterError, ModelSimulator, OpdopError, Simulator, TabularCMDP
+from opdop.runs.files import Arrays, damaged, read_arrays
+
+CHECKPOINT = "checkpoint.npz"
+KIND = "an opdop checkpoint of format 2"
+_ARGUMENTS: dict[str, tuple[type, ...]] = {  # in a checkpoint
+    "problem": (str,),
+    "problem_parameters": (dict,),
+    "algorithm": (str,),
+    "episodes": (int,),
+    "seed": (int,),
+    "preset": (str, type(None)),
+    "parameters": (dict,),
+    "planned_episodes": (int,),
+    "failure_probability": (int, float),
+    "slater_gap": (int, float, type(None)),
+    "dual_bound": (int, float, type(None)),
+    "noisy": (bool,),
+    "doubling": (bool,),
+    "measure_every": (int,),
+    "records": (int,),
+}
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
+    meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=KIND)
+    config = meta.get("config")
+    found = {**config, "episodes": meta.get("episodes")} if isinstance(config, dict) else {}
+    for name, kinds in _ARGUMENTS.items():
+        if name not in found or not isinstance(found[name], kinds):
+            wrong = OpdopError(f"its {name} is {reprlib.repr(found.get(name))}")
+            raise damaged(Path(folder) / CHECKPOINT, KIND, wrong)
+    return found
+
+
+def fingerprint(cmdp: TabularCMDP) -> str:
+    """Return a hash of everything a model consists of."""
+    arrays = (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial)
+    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, cmdp.features)
+
+
+def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | None) -> str:
+    """Return a hash of arrays, and of features if there are any."""
+    digest = hashlib.sha256(sizes.encode())
+    if features is not None:
+        digest.update(f"{features!r} {features.kernel_norm} {features.signal_norm}".encode())
+        arrays = (*arrays, features.varphi, *(features.form or ()))
+    for array in arrays:
+        digest.update(str((array.dtype, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
+    """Return what tells a simulator's task from others."""
+    facts = {
+        name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "failure_probability", "noisy")
+    }
+    facts |= {"thresholds": task.thresholds.tolist(), "initial": hash_of("", [task.initial], task.features)}
+    return {"simulator": type(simulator).__name__, **facts}
+
+
+def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def can_snapshot(simulator: Simulator) -> bool:
+    """Whether a simulator can be saved and go on from there."""
+    return isinstance(simulator, ModelSimulator) or (hasattr(simulator, "state") and hasattr(simulator, "restore"))
+
+
+def simulator_state(simulator: Any) -> Any:
+    """Return all that a simulator's next episodes depend on, as JSON data."""
+    if isinstance(simulator, ModelSimulator):
+        return simulator.generator.bit_generator.state
+    if not can_snapshot(simulator):
+        raise InvalidParameterError(
+            f"{type(simulator).__name__} cannot be checkpointed: give it state() (JSON data) and restore(state)."
+        )
+    return simulator.state()
+
+
+def restore_simulator(simulator: Any, state: Any) -> None:
+    """Take a simulator back to a state."""
+    if isinstance(simulator, ModelSimulator):
+        simulator.generator.bit_generator.state = state
+    else:
+        simulator.restore(state)

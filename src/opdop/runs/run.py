@@ -1,0 +1,262 @@
+"""The result of training: history, policies and what they were measured against; saved without pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from opdop.algorithms.task import fitting
+from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
+from opdop.model.validation import Floats
+from opdop.planning import Optimum, Values
+from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays, write_whole
+from opdop.runs.recorder import columns, describe_columns
+
+RUN = "run.npz"
+HISTORY = "history.parquet"
+_KIND = "an opdop run"
+_OF_HISTORY = "history."
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What came out of `opdop.train`.
+
+    `policy` is the last policy. `mixture` is the average policy that the theorem speaks of: where the model is known,
+    one Markov policy with exactly the average occupancy of all episodes' policies; otherwise a uniform sample of them.
+    `average` are the true values averaged over all episodes, hence those of the mixture.
+    """
+
+    history: pl.DataFrame
+    policy: TabularPolicy
+    mixture: TabularPolicy | PolicyMixture
+    optimum: Optimum | None  # None where the model is not known
+    last: Values | None  # true values of `policy`
+    average: Values
+    thresholds: Floats  # [I]
+    display: Display
+    config: Mapping[str, Any]  # what was asked for: problem, algorithm, seed, episodes, ...
+    constants: Mapping[str, Any]  # every constant used, and the preset
+    seconds: float
+    snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
+
+    @property
+    def episodes(self) -> NDArray[np.int64]:
+        """The recorded episodes, [K']."""
+        return self.history["episode"].to_numpy()
+
+    @property
+    def regret(self) -> Floats:
+        """Regret up to each recorded episode, [K']; NaN where the optimum is not known."""
+        return self.history["regret"].to_numpy()
+
+    @property
+    def violation(self) -> Floats:
+        """The paper's violation (slack pays back), of the worst constraint, [K']."""
+        return self.history["violation"].to_numpy()
+
+    @property
+    def hard_violation(self) -> Floats:
+        """Violation without paying back, [K']."""
+        return self.history["hard_violation"].to_numpy()
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run into a folder: run.npz, and its history once more as history.parquet, for other programs.
+
+        Each appears whole or not at all; `load` reads the first only.
+        """
+        folder = Path(folder)
+        meta = {
+            "kind": _KIND,
+            "config": plain(self.config),
+            "constants": plain(self.constants),
+            "display": _display_data(self.display),
+            "seconds": self.seconds,
+            "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
+        }
+        table = io.BytesIO()
+        about = {
+            "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
+            "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
+        }
+        self.history.write_parquet(table, metadata=about)
+        write_arrays(folder / RUN, meta, self._arrays())
+        write_whole(folder / HISTORY, lambda file: file.write(table.getbuffer()))
+        return folder
+
+    def _arrays(self) -> Arrays:
+        arrays: Arrays = {
+            "policy": self.policy.table,
+            "average": self.average.totals,
+            "thresholds": self.thresholds,
+            **{f"{_OF_HISTORY}{column.name}": column.to_numpy() for column in self.history},
+        }
+        if isinstance(self.mixture, PolicyMixture):
+            arrays["mixture_parts"] = np.array([part.table for part in self.mixture.parts])
+            arrays["mixture_weights"] = self.mixture.weights
+        else:
+            arrays["mixture"] = self.mixture.table
+        if self.last is not None:
+            arrays["last"] = self.last.totals
+        if self.optimum is not None:
+            best = self.optimum
+            arrays |= {
+                "optimum_totals": np.concatenate([[best.value], best.utility_values]),
+                "optimum_dual": best.dual,
+                "optimum_active": best.active,
+                "optimum_gap": np.array(best.slater_gap),
+                "optimum_policy": best.policy.table,
+                "optimum_unconstrained": best.unconstrained.totals,
+                "optimum_slater": best.slater.totals,
+            }
+        return arrays
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Read a run that was saved; a broken or foreign folder gives one clear error."""
+        path = Path(folder) / RUN
+        meta, arrays = read_arrays(path, kind=_KIND)
+        try:
+            return _run_of(meta, arrays)
+        except Exception as error:  # what is whole may still be no run
+            raise damaged(path, _KIND, error) from error
+
+
+def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
+    policy = _policy_of(arrays["policy"])
+    thresholds = arrays["thresholds"]
+    I = fitting(arrays, "thresholds", np.empty(thresholds.size)).size
+    mixture: TabularPolicy | PolicyMixture
+    if "mixture" in arrays:
+        mixture = _policy_of(fitting(arrays, "mixture", policy.table))
+    else:
+        parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
+        mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
+    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
+    for name in ("config", "constants"):
+        _check(isinstance(meta[name], dict), name)
+    return Run(
+        history=_history_of(arrays, I),
+        policy=policy,
+        mixture=mixture,
+        optimum=optimum,
+        last=_values_of(arrays, "last", I) if "last" in arrays else None,
+        average=_values_of(arrays, "average", I),
+        thresholds=thresholds,
+        display=_display_of(meta["display"]),
+        config=meta["config"],
+        constants=meta["constants"],
+        seconds=_number(meta["seconds"]),
+    )
+
+
+def _check(fine: bool, what: str) -> None:
+    if not fine:
+        raise OpdopError(f"its {what} is not what it should be.")
+
+
+def _number(value: Any) -> float:
+    _check(isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < np.inf, "number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    _check(isinstance(value, str), "text")
+    return str(value)
+
+
+def _whole(value: Any) -> int:
+    _check(isinstance(value, int) and not isinstance(value, bool), "whole number")
+    return int(value)
+
+
+def _policy_of(table: NDArray[Any]) -> TabularPolicy:
+    """Return a policy with exactly these bits, if they are one."""
+    _check(table.dtype == np.float64, "policy")
+    TabularPolicy(table)
+    return TabularPolicy.trusted(table)
+
+
+def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
+    totals = arrays[name]
+    _check(totals.dtype == np.float64 and totals.shape == (1 + constraints,), name)
+    return Values.of(totals)
+
+
+def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
+    found = {name.removeprefix(_OF_HISTORY): array for name, array in arrays.items() if name.startswith(_OF_HISTORY)}
+    episode, *others = (found[name] for name in columns(constraints))
+    _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
+    _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")
+    _check(episode.size > 0 and episode[0] > 0 and bool((np.diff(episode) > 0).all()), "list of episodes")
+    return pl.DataFrame(found)
+
+
+def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, constraints: int) -> Optimum:
+    best = _values_of(arrays, "optimum_totals", constraints)
+    return Optimum(
+        value=best.reward,
+        utility_values=best.utilities,
+        dual=fitting(arrays, "optimum_dual", np.empty(constraints)),
+        slater_gap=float(fitting(arrays, "optimum_gap", np.array(0.0))),
+        active=fitting(arrays, "optimum_active", np.empty(constraints, dtype=np.bool_)),
+        policy=_policy_of(fitting(arrays, "optimum_policy", policy.table)),
+        unconstrained=_values_of(arrays, "optimum_unconstrained", constraints),
+        slater=_values_of(arrays, "optimum_slater", constraints),
+        method=_text(meta["method"]),
+        passes=_whole(meta["passes"]),
+    )
+
+
+def _display_data(display: Display) -> dict[str, Any]:
+    place = display.geometry
+    return {
+        "name": display.name,
+        "summary": display.summary,
+        "quantities": [asdict(quantity) for quantity in display.quantities],
+        "state_names": display.state_names,
+        "action_names": display.action_names,
+        "geometry": None if place is None else {**vars(place), "marks": list(place.marks.items())},
+        "parameters": plain(display.parameters),
+    }
+
+
+def _display_of(data: Mapping[str, Any]) -> Display:
+    return Display(
+        name=_text(data["name"]),
+        summary=_text(data["summary"]),
+        quantities=tuple(
+            Quantity(_text(each["name"]), _text(each["unit"]), _number(each["scale"]), _number(each["offset"]))
+            for each in data["quantities"]
+        ),
+        state_names=tuple(_text(name) for name in data["state_names"]),
+        action_names=tuple(_text(name) for name in data["action_names"]),
+        geometry=None if data["geometry"] is None else _geometry_of(data["geometry"]),
+        parameters={
+            name: tuple(value) if isinstance(value, list) else value for name, value in dict(data["parameters"]).items()
+        },
+    )
+
+
+def _geometry_of(data: Mapping[str, Any]) -> Geometry:
+    return Geometry(
+        cells=tuple(None if cell is None else _pair(cell) for cell in data["cells"]),
+        marks={_whole(state): _text(mark) for state, mark in data["marks"]},
+        walls=tuple(_pair(cell) for cell in data["walls"]),
+        arrows=tuple(_pair(step) for step in data["arrows"]),
+        row_label=_text(data["row_label"]),
+        column_label=_text(data["column_label"]),
+    )
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    row, column = values
+    return _whole(row), _whole(column)
