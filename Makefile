@@ -42,8 +42,8 @@ test-browser: $(DEV)  ## the report in a real Chromium; installs it with apt-get
 	@command -v chromedriver > /dev/null || { apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; }
 	@$(PIP) -e '.[dev,browser]'
-	@echo "== pytest tests/test_browser.py"
-	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/test_browser.py
+	@echo "== pytest tests/report/test_browser.py"
+	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/report/test_browser.py
 
 bench: $(DEV)  ## run the benchmarks (BENCH="names" to choose)
 	@$(BIN)/python -m benchmarks $(BENCH)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opdop.metrics import Sums, increments, loglog_slope, violation
 from opdop.runs.recorder import Recorder, recorded_episodes
-from tests.strategies import SEEDS, Array
+from tests.support.strategies import SEEDS, Array
 
 
 @st.composite

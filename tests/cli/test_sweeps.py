@@ -1,0 +1,162 @@
+"""Facts about `opdop sweep` and `opdop runs`: what they print, and what the docs say of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from opdop import cli
+from opdop.cli.sweeps import RUNS_FORMAT
+from opdop.report.terminal.sweep_tables import SweepWatch
+from opdop.runs.recorder import describe_columns
+from opdop.sweeps.store import SWEEP_FORMAT, Store
+from opdop.sweeps.sweep import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
+from tests.sweeps.test_sweep import INFEASIBLE, SHORT
+
+ROOT = Path(__file__).parents[2]
+MIXED = {**SHORT, "problem": ["factored", "queue", INFEASIBLE]}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "80"})
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep with four finished and two failed runs."""
+    folder = tmp_path_factory.mktemp("sweeps") / "mixed"
+    with ThreadPoolExecutor(1) as executor:
+        run_sweep(MIXED, folder, executor=executor)
+    return folder
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "spec.toml"
+    path.write_text(Spec.of(MIXED).text, encoding="utf-8")
+    return path
+
+
+def test_a_check_lists_what_is_asked_for_and_does_nothing(spec: Path) -> None:
+    result = run("sweep", str(spec), "--check")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "6 runs of 300 episodes: 3 kinds with 2 seeds each",
+        "  factored, opdop, practical",
+        "  queue, opdop, practical",
+        "  queue (throughput=11.9), opdop, practical",
+    ]
+    assert list(spec.parent.iterdir()) == [spec]
+
+
+def test_every_mistake_has_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text('episods = 3\n[[problem]]\nname = "factored"\nmovez = 2\n', encoding="utf-8")
+    result = run("sweep", str(path), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[1:] == [
+        "  episods: unknown; did you mean episodes?",
+        "  problem[0].movez: unknown; did you mean moves?",
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_folder_and_a_missing_spec_are_told(spec: Path, tmp_path: Path) -> None:
+    without = run("sweep", str(spec))
+    assert without.exit_code == 2
+    assert without.stderr.startswith("error: --out is missing")
+    unknown = run("sweep", str(tmp_path / "none.toml"), "--out", str(tmp_path / "out"))
+    assert unknown.exit_code == 2
+    assert "cannot be read" in unknown.stderr
+
+
+def test_failed_runs_give_status_1_and_are_listed(mixed: Path, spec: Path) -> None:
+    result = run("sweep", str(spec), "--out", str(mixed))
+    assert result.exit_code == 1
+    assert result.stdout.count("failed: queue-") == 2
+    assert "InfeasibleError: no policy keeps every promise" in result.stdout
+    assert "4 of 6 runs are done, 2 failed" in result.stdout
+    assert "--retry-failed tries the failed ones once more" in result.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--kinds",)])
+def test_runs_are_listed_in_80_columns(mixed: Path, options: tuple[str, ...]) -> None:
+    result = run("runs", str(mixed), *options)
+    assert result.exit_code == 0
+    assert "4 of 6 runs are done, 2 failed, 0 missing" in result.stdout
+    table = result.stdout.partition("failed:")[0].splitlines()
+    assert max(map(len, table)) <= 80
+    best = dict(Sweep.open(mixed).table().select("problem", "optimum").rows())
+    assert f"{best['factored']:.4f}" in result.stdout
+
+
+def test_a_sweep_that_stops_counts_the_runs_in_its_folder(
+    mixed: Path, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_arguments: object, **_options: object) -> None:
+        raise SweepError("no room.")
+
+    monkeypatch.setattr(cli.sweeps, "run_sweep", stop)
+    result = run("sweep", str(spec), "--out", str(mixed))
+    assert result.exit_code == 2
+    assert "error: no room." in result.stderr
+    assert "the sweep has stopped: 4 of 6 runs are done; go on with: opdop sweep" in result.stderr
+
+
+def test_missing_runs_are_counted(mixed: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(mixed, tmp_path / "copy"))
+    shutil.rmtree(Store(folder).run("factored-opdop-practical-1"))
+    assert "3 of 6 runs are done, 2 failed, 1 missing" in run("runs", str(folder)).stdout
+
+
+def test_no_sweep_is_one_line(tmp_path: Path) -> None:
+    result = run("runs", str(tmp_path))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: there is no sweep in")
+
+
+def test_json_has_what_the_docs_explain(mixed: Path) -> None:
+    record = json.loads(run("runs", str(mixed), "--json").stdout)
+    assert record["format"] == RUNS_FORMAT
+    assert (len(record["runs"]), len(record["failed"]), record["missing"]) == (4, 2, [])
+    pages = "".join(
+        (ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("command-line.md", "experiments.md")
+    )
+    explained = set(re.findall(r"`([A-Za-z0-9_]+)`", pages))
+    found = {*record, *(name for run in record["runs"] for name in run), *record["failed"][0]}
+    assert {re.sub(r"_\d(?=_|$)", "_i", name) for name in found} - explained == set()
+    assert {RUNS_FORMAT, SWEEP_FORMAT} <= set(re.findall(r"`([a-z./0-9]+)`", pages))
+
+
+def test_docs_explain_every_column_of_a_history_as_the_files_do() -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for name, about in describe_columns(1).items():
+        meaning, unit = (re.sub(r"\b0$|\b0(?=;)", "i", about[key]) for key in ("meaning", "unit"))
+        if not re.search(r"_0$", name):
+            meaning = about["meaning"]
+        assert f"| `{re.sub('_0$', '_i', name)}` | {meaning} | {unit} |" in page
+
+
+def test_progress_is_shown_on_a_terminal_and_told_elsewhere() -> None:
+    underway = (Underway("some-run-0", 50, 200, 3.0),)
+    progress = SweepProgress(10, 3, 0, 1, underway, 6.0, 75.0, ("failed: some-run-1: it broke",))
+    shown = {}
+    for terminal in (True, False):
+        file = io.StringIO()
+        with SweepWatch(Console(force_terminal=terminal, width=100, file=file)) as watch:
+            watch(progress)
+            watch(progress)
+        shown[terminal] = file.getvalue()
+    counted = "3 of 10 runs done, 1 running, 1 failed, about 1 min 15 s left"
+    for words in (counted, "some-run-0", "25 %", "failed: some-run-1: it broke"):
+        assert words in shown[True]
+    assert shown[False].splitlines() == ["failed: some-run-1: it broke"] * 2

@@ -1,0 +1,220 @@
+"""The policy and dual steps of Algorithm 1 do what the paper writes, to the last bits."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from opdop.algorithms.task import by_action
+from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponential, improve, update_dual
+from tests.support.strategies import SEEDS, Array
+
+E = math.e
+
+
+def both(kernel: Any) -> list[Any]:
+    """Return a kernel as compiled and as the Python function it was compiled from."""
+    return [pytest.param(kernel, id="compiled"), pytest.param(kernel.py_func, id="source")]
+
+
+def improved(
+    policy: Any, q: Any, dual: Any, step_size: float, mixing: float, touched: Any = None, kernel: Any = improve
+) -> Array:
+    """Return the improved policy of one stage: policy [S, A], q [1+I, S, A]."""
+    table = by_action(np.array(policy, dtype=float)[None])
+    seen = np.ones((1, table.shape[2]), dtype=bool) if touched is None else np.array([touched])
+    kernel(table, by_action(np.array(q, dtype=float)[:, None]), np.array(dual, dtype=float), step_size, mixing, seen)
+    return by_action(table)[0]
+
+
+def improved_plainly(policy: Array, q: Array, dual: Array, step_size: float, mixing: float) -> Array:
+    """Return the same from exact fractions and math.exp, which is held at exp(-690) from below."""
+    out = np.empty_like(policy)
+    S, A = policy.shape
+    for x in range(S):
+        weights = []
+        for a in range(A):
+            mixed = (1 - Fraction(mixing)) * Fraction(policy[x, a]) + Fraction(mixing) / A
+            score = Fraction(q[0, x, a]) + sum(
+                (Fraction(y) * Fraction(q[1 + i, x, a]) for i, y in enumerate(dual)), Fraction(0)
+            )
+            weights.append((mixed, score))
+        best = max(score for _, score in weights)
+        exponents = [max(float(Fraction(step_size) * (score - best)), -690.0) for _, score in weights]
+        exponentials = [float(mixed) * math.exp(e) for (mixed, _), e in zip(weights, exponents, strict=True)]
+        out[x] = [weight / math.fsum(exponentials) for weight in exponentials]
+    return out
+
+
+def assert_few_ulps(found: Array, expected: Array, ulps: int) -> None:
+    assert (np.abs(found - expected) <= ulps * np.spacing(np.abs(expected))).all(), (found, expected)
+
+
+# The exponential
+
+
+@pytest.mark.parametrize("kernel", both(exponential))
+@given(st.lists(st.floats(-690.0, 0.0), min_size=1, max_size=9))
+@example([-690.0, -689.9999999, -345.0, -1.0, -5e-324, -0.0, 0.0])
+@example([-math.log(2) / 2, -math.log(2), math.nextafter(-math.log(2) / 2, 0), -708 * math.log(2)])
+def test_it_is_the_exponential_to_two_ulps(kernel: Any, values: list[float]):
+    x = np.array([kernel(value) for value in values])
+    assert_few_ulps(x, np.array([math.exp(value) for value in values]), 2)
+
+
+@pytest.mark.parametrize("kernel", both(exponential))
+def test_it_keeps_a_floor_below_minus_690(kernel: Any):
+    x = np.array([kernel(value) for value in (-690.0, -690.0000001, -745.2, -1e10, -1e308, -np.inf)])
+    assert (x == x[0]).all()
+    assert_few_ulps(x[:1], np.array([math.exp(-690.0)]), 2)
+
+
+@pytest.mark.parametrize("kernel", both(exponential))
+def test_exp_of_zero_is_exactly_one(kernel: Any):
+    assert kernel(0.0) == 1.0
+
+
+# Lines 5 and 6: mixing and the mirror step
+
+
+@pytest.mark.parametrize("kernel", both(improve))
+def test_mixing_alone_is_exact_by_hand(kernel: Any):
+    # Equal scores: only (1 - 1/4) pi + 1/4 * 1/4 acts, and all numbers are exact in binary.
+    found = improved([[0.5, 0.25, 0.25, 0.0]], [[[3.0] * 4], [[7.0] * 4]], [2.0], 0.125, 0.25, kernel=kernel)
+    np.testing.assert_array_equal(found, [[0.4375, 0.25, 0.25, 0.0625]])
+
+
+@pytest.mark.parametrize("kernel", both(improve))
+def test_mixing_and_mirror_step_by_hand(kernel: Any):
+    # Mixed: .8 * (.7, .3) + .1 = (.66, .34). Scores: 1 + .25 * 0 = 1 and 0 + .25 * 2 = .5, times alpha = 2: 2 and 1.
+    found = improved([[0.7, 0.3]], [[[1.0, 0.0]], [[0.0, 2.0]]], [0.25], 2.0, 0.2, kernel=kernel)
+    total = 0.66 * E**2 + 0.34 * E
+    assert_few_ulps(found, np.array([[0.66 * E**2 / total, 0.34 * E / total]]), 8)
+
+
+@pytest.mark.parametrize("kernel", both(improve))
+def test_mirror_step_adds_up_all_constraints_by_hand(kernel: Any):
+    # Scores: 1 + 2*1 + .5*0 = 3, 0 + 2*.5 + .5*4 = 3, 2 + 2*0 + .5*0 = 2; without mixing from (1/2, 1/4, 1/4).
+    q = [[[1.0, 0.0, 2.0]], [[1.0, 0.5, 0.0]], [[0.0, 4.0, 0.0]]]
+    found = improved([[0.5, 0.25, 0.25]], q, [2.0, 0.5], 1.0, 0.0, kernel=kernel)
+    total = 0.75 + 0.25 / E
+    assert_few_ulps(found, np.array([[0.5 / total, 0.25 / total, 0.25 / E / total]]), 8)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[Array, Array, Array, float, float]:
+    """Draw one stage's policy [S, A], q [1+I, S, A], dual [I], step size and mixing."""
+    rng = np.random.default_rng(draw(SEEDS))
+    S = draw(st.sampled_from([1, 2, 3, 63, 127, 128, 129, 261]))
+    A, I = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    policy = rng.dirichlet(np.full(A, draw(st.sampled_from([0.1, 1.0]))), S)
+    q = rng.random((1 + I, S, A)) * draw(st.sampled_from([1.0, 30.0]))
+    dual = rng.random(I) * draw(st.sampled_from([0.0, 1.0, 50.0]))
+    return policy, q, dual, draw(st.sampled_from([0.0, 1e-3, 0.3, 2.0])), draw(st.sampled_from([0.0, 1e-4, 0.1, 1.0]))
+
+
+@given(steps())
+def test_improve_equals_exact_fractions(step: tuple[Array, Array, Array, float, float]):
+    # The exponent alpha * (score - best) carries a rounding of about 1e-16 times its own size, up to 9060 here.
+    policy, q, dual, step_size, mixing = step
+    largest = step_size * (q[0].max() + dual @ q[1:].max(axis=(1, 2)))
+    np.testing.assert_allclose(
+        improved(*step),
+        np.maximum(improved_plainly(policy, q, dual, step_size, mixing), PROBABILITY_FLOOR),
+        rtol=1e-14 + 1e-15 * largest,
+        atol=1e-298,
+    )
+
+
+@given(steps())
+def test_compiled_improve_equals_its_source(step: tuple[Array, Array, Array, float, float]):
+    np.testing.assert_allclose(improved(*step), improved(*step, kernel=improve.py_func), rtol=1e-14, atol=1e-300)
+
+
+@given(steps())
+def test_mirror_step_meets_its_optimality_condition(step: tuple[Array, Array, Array, float, float]):
+    # pi^k maximises alpha <Q, pi> - KL(pi, mixed), so log(pi^k / mixed) - alpha Q is the same for all actions.
+    policy, q, dual, step_size, mixing = step
+    mixing = max(mixing, 1e-4)
+    A = policy.shape[1]
+    new = improved(policy, q, dual, step_size, mixing)
+    scores = step_size * (q[0] + np.tensordot(dual, q[1:], 1))
+    gradient = np.log(new) - np.log((1 - mixing) * policy + mixing / A) - scores
+    reached = new > 1e-290  # above the floor
+    spread = np.where(reached, gradient, -np.inf).max(axis=1) - np.where(reached, gradient, np.inf).min(axis=1)
+    assert (spread <= 1e-13 * (1.0 + np.abs(scores).max())).all()
+
+
+@pytest.mark.parametrize("kernel", both(improve))
+def test_blocks_without_a_touched_state_keep_every_bit(kernel: Any):
+    rng = np.random.default_rng(0)
+    S, A = 300, 3
+    policy, q = rng.dirichlet(np.ones(A), S), rng.random((2, S, A))
+    touched = np.zeros(S, dtype=bool)
+    touched[130] = True  # the second block of 128
+    found = improved(policy, q, [1.0], 1.0, 0.1, touched, kernel=kernel)
+    np.testing.assert_array_equal(found[:128], policy[:128])
+    np.testing.assert_array_equal(found[256:], policy[256:])
+    assert (found[128:256] != policy[128:256]).any(axis=1).all()
+
+
+@given(SEEDS, st.integers(1, 5), st.sampled_from([0.0, 1e-9, 1.0]), st.sampled_from([1e-3, 1.0, 1e3, 1e9]))
+def test_policy_stays_a_distribution_whatever_the_scores(seed: int, A: int, mixing: float, step_size: float):
+    rng = np.random.default_rng(seed)
+    table = np.full((1, A, 3), 1.0 / A)
+    for _ in range(50):
+        q = rng.random((2, 1, A, 3)) * 10.0
+        improve(table, q, np.array([100.0]), step_size, mixing, np.ones((1, 3), dtype=bool))
+        assert np.abs(table.sum(axis=1) - 1.0).max() <= 1e-15 * (2 + A)
+        assert (table >= PROBABILITY_FLOOR).all()
+
+
+def test_a_dead_action_comes_back_without_mixing():
+    # Action 1 loses until it is at the floor; then it wins by 1 each time: 1e-300 e^k passes 1/2 at k = 691.
+    table = np.full((1, 2, 1), 0.5)
+    q = np.zeros((2, 1, 2, 1))
+    q[0, 0, 0, 0] = 1.0
+    everywhere = np.ones((1, 1), dtype=bool)
+    for _ in range(2000):
+        improve(table, q, np.zeros(1), 1.0, 0.0, everywhere)
+    assert table[0, 1, 0] == PROBABILITY_FLOOR
+    q[0, 0, :, 0] = 0.0, 1.0
+    for _ in range(690):
+        improve(table, q, np.zeros(1), 1.0, 0.0, everywhere)
+    assert table[0, 1, 0] < 0.5
+    improve(table, q, np.zeros(1), 1.0, 0.0, everywhere)
+    assert table[0, 1, 0] > 0.5
+
+
+# Line 9: the dual step
+
+
+@pytest.mark.parametrize("kernel", both(update_dual))
+@pytest.mark.parametrize(
+    ("before", "threshold", "estimate", "after"),
+    [
+        (1.0, 3.0, 2.5, 1.125),  # 1 + 1/4 * (3 - 2.5)
+        (1.0, 3.0, 5.0, 0.5),  # 1 + 1/4 * (3 - 5)
+        (0.25, 1.0, 4.0, 0.0),  # 1/4 - 3/4, clipped from below
+        (7.75, 4.0, 1.0, 8.0),  # 31/4 + 3/4, clipped from above at chi = 8
+        (0.0, 2.0, 2.0, 0.0),  # V^0 = b: Y^1 = Y^0
+        (8.0, 4.0, 4.0, 8.0),
+    ],
+)
+def test_dual_step_by_hand(kernel: Any, before: float, threshold: float, estimate: float, after: float):
+    dual = np.array([before])
+    kernel(dual, np.array([threshold]), np.array([estimate]), 0.25, 8.0)
+    assert dual[0] == after
+
+
+@pytest.mark.parametrize("kernel", both(update_dual))
+def test_each_multiplier_moves_along_its_own_violation(kernel: Any):
+    dual = np.array([1.0, 0.25, 7.75])
+    kernel(dual, np.array([3.0, 1.0, 4.0]), np.array([2.5, 4.0, 1.0]), 0.25, 8.0)
+    np.testing.assert_array_equal(dual, [1.125, 0.0, 8.0])

@@ -1,0 +1,107 @@
+"""Facts about sweeps on Dask, with a real scheduler and real workers on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opdop import InvalidParameterError, OpdopError, Run, Spec
+from opdop.sweeps import executors as engines
+from opdop.sweeps.store import Store
+from opdop.sweeps.sweep import run_sweep
+from tests.sweeps.test_sweep import LONG, ROOT, SHORT, Command, assert_complete, made, wait_until
+
+pytest.importorskip("distributed", reason="Dask is not installed: pip install 'opdop[dask]'")
+
+DASK = Path(sys.executable).with_name("dask")
+
+
+@contextlib.contextmanager
+def process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A `dask` command in a session of its own, of which nothing is left behind."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    with open(log, "wb") as output:
+        started = subprocess.Popen(
+            [DASK, *arguments], stdout=output, stderr=output, env=environment, start_new_session=True, cwd=log.parent
+        )
+    try:
+        yield started
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler with one worker process, which a nanny replaces when it dies."""
+    folder = tmp_path_factory.mktemp("dask")
+    here = ("--no-dashboard", "--host", "127.0.0.1")
+    with process(folder / "scheduler.log", "scheduler", *here, "--port", "0") as leader:
+
+        def address() -> str | None:
+            assert leader.poll() is None, (folder / "scheduler.log").read_text()
+            words = (folder / "scheduler.log").read_text().split()
+            return next((word for word in words if word.startswith("tcp://127.0.0.1:") and word[-1].isdigit()), None)
+
+        found: str = wait_until(address)
+        with process(folder / "worker.log", "worker", found, *here, "--nworkers", "1", "--nthreads", "1"):
+            yield found
+
+
+def test_dask_gives_the_same_bits(tmp_path: Path, scheduler: str) -> None:
+    folder = tmp_path / "out"
+    started = Command(folder, SHORT, "--scheduler", scheduler)
+    status, printed = started.end()
+    assert status == 0, printed
+    assert_complete(folder, {job.key: made(job) for job in Spec.of(SHORT).jobs()})
+    assert "4 of 4 runs are done" in printed
+
+
+def test_a_killed_dask_worker_loses_no_run(tmp_path: Path, scheduler: str) -> None:
+    store, killed = Store(tmp_path), threading.Event()
+
+    def kill() -> None:
+        end = time.monotonic() + 60.0
+        while time.monotonic() < end and not killed.is_set():
+            found = store.look("factored-opdop-practical-0")
+            if found is not None and found.episode > 0:
+                os.kill(found.pid, signal.SIGKILL)
+                killed.set()
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        run_sweep(LONG, tmp_path, scheduler=scheduler)
+    finally:
+        thread.join()
+    assert killed.is_set()
+    expected: dict[str, Run] = {job.key: made(job) for job in Spec.of(LONG).jobs()}
+    assert_complete(tmp_path, expected)
+
+
+def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_CONNECT_SECONDS", 0.5)
+    with pytest.raises(InvalidParameterError, match=r"there is no Dask scheduler at 'tcp://127.0.0.1:1'"):
+        run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
+
+
+def test_a_missing_dask_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(OpdopError, match=r"pip install 'opdop\[dask\]'"):
+        run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
+
+
+def test_a_scheduler_has_workers_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameterError, match="leave out workers"):
+        run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1", workers=2)

@@ -1,0 +1,601 @@
+"""Facts about sweeps: the same bits whoever makes the runs, and nothing lost whatever happens to a process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import opdop
+from opdop import InvalidParameterError, Run, Spec, Sweep
+from opdop.runs import CHECKPOINT
+from opdop.runs.files import read_arrays
+from opdop.runs.recorder import describe_columns
+from opdop.sweeps import worker
+from opdop.sweeps.index import INDEX
+from opdop.sweeps.store import Store
+from opdop.sweeps.sweep import Job, SweepError, SweepProgress, run_sweep
+
+ROOT = Path(__file__).parents[2]
+SHORT = {"episodes": 300, "seeds": 2, "problem": ["factored", "queue"], "records": 20}
+LONG = {"episodes": 60_000, "seeds": 3, "problem": "factored", "records": 20}  # each takes some tenths of a second
+INFEASIBLE = {"name": "queue", "throughput": 11.9}
+
+
+def made(job: Job) -> Run:
+    """Return the run of a job, made here and now."""
+    return opdop.train(opdop.make(job.problem, **job.problem_parameters), **job.arguments)
+
+
+def assert_same(one: Run, other: Run) -> None:
+    """Every bit but the time is the same."""
+    assert one.config == other.config
+    assert json.dumps(dict(one.constants), default=str) == json.dumps(dict(other.constants), default=str)
+    ours, theirs = one._arrays(), other._arrays()
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype
+        assert array.tobytes() == theirs[name].tobytes(), name
+
+
+@pytest.fixture(scope="module")
+def short() -> dict[str, Run]:
+    """The runs of SHORT, made one by one without a sweep."""
+    return {job.key: made(job) for job in Spec.of(SHORT).jobs()}
+
+
+@pytest.fixture(scope="module")
+def long() -> dict[str, Run]:
+    """The runs of LONG, made one by one without a sweep."""
+    return {job.key: made(job) for job in Spec.of(LONG).jobs()}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep of SHORT with one worker."""
+    folder = tmp_path_factory.mktemp("swept")
+    run_sweep(SHORT, folder, workers=1)
+    return folder
+
+
+@pytest.fixture
+def kept(swept: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, to do harm to."""
+    return Path(shutil.copytree(swept, tmp_path / "kept"))
+
+
+def assert_complete(folder: Path, expected: dict[str, Run]) -> None:
+    """Every run is there with the bits that it should have, and nothing else is."""
+    found = {job.key: run for job, run in Sweep.open(folder).runs()}
+    assert found.keys() == expected.keys()
+    for key, run in found.items():
+        assert_same(run, expected[key])
+    assert {each.name for each in (folder / "runs").iterdir()} == expected.keys()
+    assert Sweep.open(folder).failed == Sweep.open(folder).missing == ()
+
+
+def threads() -> ThreadPoolExecutor:
+    """An executor that needs no new process."""
+    return ThreadPoolExecutor(2)
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Wait for something to be true, and return it."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be counted does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Command:
+    """`opdop sweep` as a process of its own."""
+
+    def __init__(self, folder: Path, spec: dict[str, Any], *options: str, **how: Any) -> None:
+        self.spec = folder.parent / f"{folder.name}.toml"
+        self.spec.write_text(Spec.of(spec).text)
+        command = [sys.executable, "-m", "opdop", "sweep", str(self.spec), "--out", str(folder), *options]
+        paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "80"}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **how
+        )
+
+    def end(self, seconds: float = 120.0) -> tuple[int, str]:
+        """Wait for its end; return its status and all that it has printed."""
+        try:
+            out, err = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        return self.process.returncode, out + err
+
+
+@contextlib.contextmanager
+def command(folder: Path, spec: dict[str, Any], *options: str, **how: Any) -> Iterator[Command]:
+    """Start `opdop sweep`, and leave nothing of it behind."""
+    started = Command(folder, spec, *options, **how)
+    try:
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.kill()
+        started.process.communicate()
+
+
+# The same bits
+
+
+def test_one_worker_makes_the_runs_that_train_makes(swept: Path, short: dict[str, Run]) -> None:
+    assert_complete(swept, short)
+
+
+def test_two_workers_and_another_order_give_the_same_bits(tmp_path: Path, short: dict[str, Run]) -> None:
+    other = {**SHORT, "seeds": [1, 0], "problem": SHORT["problem"][::-1]}
+    sweep = run_sweep(other, tmp_path, workers=2)
+    assert_complete(tmp_path, short)
+    assert sweep.folder == tmp_path
+
+
+def test_any_executor_gives_the_same_bits(tmp_path: Path, short: dict[str, Run]) -> None:
+    with threads() as executor:
+        run_sweep(SHORT, tmp_path, executor=executor, workers=2)
+    assert_complete(tmp_path, short)
+
+
+# What happens to processes
+
+
+def test_a_killed_worker_is_replaced_and_its_run_goes_on(tmp_path: Path, long: dict[str, Run]) -> None:
+    killed: list[int] = []
+    notes: list[str] = []
+
+    def watch(progress: SweepProgress) -> None:
+        notes.extend(progress.notes)
+        playing = [each for each in progress.underway if each.episode > 0]
+        if playing and not killed:
+            os.kill(playing[0].pid, signal.SIGKILL)
+            killed.append(playing[0].pid)
+
+    run_sweep(LONG, tmp_path, workers=2, progress=watch)
+    assert killed
+    assert any("a worker process has died" in note for note in notes)
+    assert_complete(tmp_path, long)
+
+
+def test_only_a_job_that_always_kills_its_worker_fails(tmp_path: Path, long: dict[str, Run]) -> None:
+    store, killer = Store(tmp_path), "factored-opdop-practical-1"
+    killed: set[int] = set()
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.is_set():
+            found = store.look(killer)
+            if found is not None and found.pid not in killed and store.is_claimed(killer):
+                os.kill(found.pid, signal.SIGKILL)
+                killed.add(found.pid)
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        sweep = run_sweep(LONG, tmp_path, workers=2)
+    finally:
+        over.set()
+        thread.join()
+    assert len(killed) == 3
+    (failure,) = sweep.failed
+    assert (failure.key, failure.type) == (killer, "DeadWorkerError")
+    assert "has died 3 times" in failure.error
+    others = {job.key: run for job, run in sweep.runs()}
+    assert others.keys() == long.keys() - {killer}
+    for key, run in others.items():
+        assert_same(run, long[key])
+    with threads() as executor:
+        run_sweep(LONG, tmp_path, executor=executor, retry_failed=True)
+    assert_complete(tmp_path, long)
+
+
+def test_a_killed_sweep_goes_on_inside_its_runs_and_repeats_none(tmp_path: Path, long: dict[str, Run]) -> None:
+    folder = tmp_path / "out"
+    store = Store(folder)
+    keys = list(long)
+    with command(folder, LONG, "--workers", "1") as first:
+        wait_until(lambda: store.has_run(keys[0]))
+        before = os.stat(store.run(keys[0]) / "run.npz")
+        playing = wait_until(lambda: (found := store.look(keys[1])) and found.episode > 0 and found)
+        first.process.kill()
+        assert first.end()[0] == -signal.SIGKILL
+    wait_until(lambda: not alive(playing.pid), 30.0)  # a worker does not outlive its sweep
+    for key in store.finished():
+        assert_same(Run.load(store.run(key)), long[key])
+    with command(folder, LONG, "--workers", "1") as second:
+        status, printed = second.end()
+    assert status == 0, printed
+    assert os.stat(store.run(keys[0]) / "run.npz").st_ino == before.st_ino
+    assert os.stat(store.run(keys[0]) / "run.npz").st_mtime_ns == before.st_mtime_ns
+    assert_complete(folder, long)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),  # the way is that of SIGINT
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    folder = tmp_path / "out"
+    store = Store(folder)
+    key, endless = "factored-opdop-practical-0", {**LONG, "episodes": 50_000_000}
+    with command(folder, endless, "--workers", "1", start_new_session=True) as sweep:
+        playing = wait_until(lambda: (found := store.look(key)) and found.episode > 0 and found)
+        began = time.monotonic()
+        if number is signal.SIGKILL:
+            sweep.process.kill()
+        else:
+            os.killpg(sweep.process.pid, number)  # as a terminal does
+        found, printed = sweep.end(60.0)
+    assert found == status, printed
+    wait_until(lambda: not alive(playing.pid), 10.0)  # a worker does not outlive its sweep
+    assert time.monotonic() - began < 15.0
+    if number is not signal.SIGKILL:
+        assert "interrupted: 0 of 3 runs are done; go on with: opdop sweep" in printed
+    assert "Traceback" not in printed
+    _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind="an opdop checkpoint of format 2")
+    assert saved["recorder.episodes"] >= playing.episode  # saved at the end, not only at the start
+    assert Sweep.open(folder).underway == ()
+    assert store.finished() == set()
+
+
+def test_a_full_disk_stops_the_sweep_with_one_error_and_it_goes_on_later(tmp_path: Path, short: dict[str, Run]) -> None:
+    folder = tmp_path / "out"
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+    with command(folder, SHORT, "--workers", "1", preexec_fn=little_room) as sweep:
+        status, printed = sweep.end()
+    assert status == 2, printed
+    assert "cannot be written: File too large" in printed
+    assert "the sweep has stopped: 0 of 4 runs are done; go on with: opdop sweep" in printed
+    assert "Traceback" not in printed
+    assert Store(folder).finished() == Store(folder).failed() == set()
+    with threads() as executor:
+        run_sweep(SHORT, folder, executor=executor)
+    assert_complete(folder, short)
+
+
+def test_two_sweeps_in_one_folder_share_the_work(tmp_path: Path, long: dict[str, Run]) -> None:
+    folder = tmp_path / "out"
+    with command(folder, LONG, "--workers", "1") as one, command(folder, LONG, "--workers", "1") as other:
+        assert one.end()[0] == 0
+        assert other.end()[0] == 0
+    assert_complete(folder, long)
+
+
+def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> None:
+    store, job = Store(tmp_path), next(iter(Spec.of(SHORT).jobs()))
+    (tmp_path / "manifest.json").write_text("{}")
+    code = """
+import sys
+from pathlib import Path
+from opdop.sweeps.store import Store
+with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
+    claim.tell(7, 300, 0.0)
+    print("claimed", flush=True)
+    sys.stdin.read()
+"""
+    arguments = [sys.executable, "-c", code, str(tmp_path), job.key]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "claimed\n"
+        assert worker.perform(job, str(tmp_path), 0).state == "busy"
+        (underway,) = store.underway()
+        assert (underway.key, underway.episode, underway.pid) == (job.key, 7, other.pid)
+        other.kill()
+        other.wait()
+        assert store.underway() == []
+        assert worker.perform(job, str(tmp_path), 0).state == "done"  # who is dead holds nothing
+    assert worker.perform(job, str(tmp_path), 0).summary is None  # it is there already
+    assert {each.name for each in (tmp_path / "runs").iterdir()} == {job.key}
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"import opdop\nopdop.sweep({SHORT!r}, {str(tmp_path / 'out')!r}, workers=1)\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, env=environment, timeout=100
+    )
+    assert done.returncode == 1
+    assert "call opdop.sweep below `if __name__ == '__main__':`" in done.stderr
+
+
+# Runs that fail
+
+
+def test_a_run_that_raises_is_kept_as_failed_and_the_others_go_on(tmp_path: Path) -> None:
+    spec = {**SHORT, "problem": ["factored", INFEASIBLE]}
+    with threads() as executor:
+        sweep = run_sweep(spec, tmp_path, executor=executor, workers=2)
+        assert len(list(sweep.runs())) == 2
+        assert sweep.missing == ()
+        assert [(each.type, each.tries) for each in sweep.failed] == [("InfeasibleError", 1)] * 2
+        assert all("no policy keeps every promise" in each.error for each in sweep.failed)
+        assert all("Traceback" in each.traceback and each.when for each in sweep.failed)
+        assert {each.key for each in sweep.failed} == {
+            job.key for job in sweep.jobs if job.record() == sweep.failed[job.seed].job
+        }
+        again = run_sweep(spec, tmp_path, executor=executor, workers=2)
+        assert [each.tries for each in again.failed] == [1, 1]
+        once_more = run_sweep(spec, tmp_path, executor=executor, workers=2, retry_failed=True)
+        assert [each.tries for each in once_more.failed] == [2, 2]
+    assert {each.name for each in (tmp_path / "runs").iterdir()} == {job.key for job, _ in sweep.runs()}
+
+
+def test_a_run_that_raises_in_a_worker_process_is_kept_as_failed_too(tmp_path: Path) -> None:
+    sweep = run_sweep({**SHORT, "problem": ["factored", INFEASIBLE]}, tmp_path, workers=1)
+    assert [(each.type, each.tries) for each in sweep.failed] == [("InfeasibleError", 1)] * 2
+    assert all("Traceback" in each.traceback for each in sweep.failed)
+    assert len(list(sweep.runs())) == 2
+    assert sweep.missing == ()
+
+
+def test_a_failed_run_that_succeeds_is_no_longer_failed(kept: Path, short: dict[str, Run]) -> None:
+    store, key = Store(kept), "factored-opdop-practical-1"
+    shutil.rmtree(store.run(key))
+    store.write_failure({}, key, MemoryError(), "")
+    assert [(each.key, each.error) for each in Sweep.open(kept).failed] == [(key, "MemoryError")]
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor, retry_failed=True)
+    assert_complete(kept, short)
+    assert store.failed() == set()
+
+
+def test_a_damaged_note_of_a_failure_is_still_a_failure(kept: Path) -> None:
+    (kept / "failed").mkdir()
+    (kept / "failed" / "some-run.json").write_text("[")
+    (failure,) = Sweep.open(kept).failed
+    assert "is damaged" in failure.error
+
+
+# The folder
+
+
+def test_leftovers_of_killed_processes_are_cleared(kept: Path, short: dict[str, Run]) -> None:
+    store = Store(kept)
+    done, missing = "factored-opdop-practical-0", "factored-opdop-practical-1"
+    shutil.rmtree(store.run(missing))
+    for key in (done, missing):
+        (store.partial(key) / "result-0123").mkdir(parents=True)
+        (store.partial(key) / "result-0123" / "run.npz").write_bytes(b"half")
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor)
+    assert_complete(kept, short)
+
+
+def test_who_comes_second_leaves_the_first_result(kept: Path, short: dict[str, Run]) -> None:
+    store, key = Store(kept), "factored-opdop-practical-0"
+    before = os.stat(store.run(key) / "run.npz").st_ino
+    with store.claim(key) as claim:
+        assert claim is not None
+        assert not claim.finish(short[key])
+        store.clear(key)
+    assert os.stat(store.run(key) / "run.npz").st_ino == before
+    assert_complete(kept, short)
+
+
+def test_a_damaged_run_is_listed_and_made_again(kept: Path, short: dict[str, Run]) -> None:
+    store, key = Store(kept), "queue-opdop-practical-1"
+    (store.run(key) / "run.npz").write_bytes(b"damaged")
+    assert Sweep.open(kept).damaged.keys() == {key}
+    assert key not in Sweep.open(kept).table()["key"]
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor)
+    (aside,) = (each for each in (kept / "runs").iterdir() if each.name.endswith(".damaged"))
+    shutil.rmtree(aside)
+    assert_complete(kept, short)
+
+
+@pytest.mark.parametrize("harm", ["gone", "garbage", "foreign", "folder"])
+def test_an_index_can_be_lost(kept: Path, harm: str) -> None:
+    table = Sweep.open(kept).table()
+    (kept / INDEX).unlink()
+    if harm == "garbage":
+        (kept / INDEX).write_bytes(b"garbage" * 1000)
+    elif harm == "foreign":
+        with contextlib.closing(sqlite3.connect(kept / INDEX)) as database:
+            database.execute("CREATE TABLE runs (other TEXT)")
+    elif harm == "folder":
+        (kept / INDEX).mkdir()
+    assert Sweep.open(kept).table().equals(table)
+    assert Sweep.open(kept).table().equals(table)
+
+
+def test_the_index_follows_the_folders(kept: Path) -> None:
+    assert len(Sweep.open(kept).table()) == 4
+    shutil.rmtree(Store(kept).run("queue-opdop-practical-1"))
+    assert len(Sweep.open(kept).table()) == 3
+    assert [job.key for job in Sweep.open(kept).missing] == ["queue-opdop-practical-1"]
+
+
+def test_a_spec_may_grow_but_not_shrink_or_change(kept: Path) -> None:
+    before = os.stat(Store(kept).run("factored-opdop-practical-0") / "run.npz").st_ino
+    with threads() as executor:
+        grown = run_sweep({**SHORT, "seeds": 3}, kept, executor=executor)
+        assert len(list(grown.runs())) == 6
+        assert os.stat(Store(kept).run("factored-opdop-practical-0") / "run.npz").st_ino == before
+        with pytest.raises(InvalidParameterError, match="2 runs that the spec does not ask for"):
+            run_sweep(SHORT, kept, executor=executor)
+        with pytest.raises(InvalidParameterError, match="episodes = 300, and the spec has 301"):
+            run_sweep({**SHORT, "seeds": 3, "episodes": 301}, kept, executor=executor)
+    assert len(Sweep.open(kept).jobs) == 6
+
+
+def test_the_manifest_says_what_was_run_with_what(swept: Path) -> None:
+    manifest = json.loads((swept / "manifest.json").read_text())
+    assert manifest["format"] == "opdop.sweep/1"
+    assert manifest["versions"]["opdop"] == opdop.__version__
+    assert manifest["versions"]["numpy"] == np.__version__
+    assert manifest["machine"]["cores"] == os.cpu_count()
+    assert manifest["seeds"] == [0, 1]
+    assert manifest["spec"] == json.loads(json.dumps(Sweep.open(swept).spec.record()))
+    for job, run in Sweep.open(swept).runs():
+        assert manifest["constants"][job.group] == run.constants
+    assert (swept / "spec.toml").read_text() == Spec.of(SHORT).text
+
+
+@pytest.mark.parametrize("text", [None, "[", "{}", '{"format": "other/1"}'])
+def test_a_folder_without_a_sweep_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(InvalidParameterError, match=r"there is no sweep|expected 'opdop.sweep/1'"):
+        Sweep.open(tmp_path)
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with threads() as executor, pytest.raises(InvalidParameterError, match="cannot make the folder"):
+        run_sweep(SHORT, tmp_path / "file", executor=executor)
+
+
+# Tables
+
+
+def test_the_table_has_the_numbers_of_the_runs(swept: Path) -> None:
+    sweep = Sweep.open(swept)
+    table = sweep.table()
+    assert len(table) == len(sweep.jobs) == 4
+    for row, (job, run) in zip(table.iter_rows(named=True), sweep.runs(), strict=True):
+        assert (row["key"], row["group"], row["seed"]) == (job.key, job.group, job.seed)
+        assert row["regret"] == run.regret[-1]
+        assert row["violation"] == run.violation[-1]
+        assert row["hard_violation"] == run.hard_violation[-1]
+        assert run.optimum is not None
+        assert row["optimum"] == run.optimum.value
+        assert row["average_reward"] == run.average.reward
+        assert [row[f"average_utility_{i}"] for i in range(len(run.thresholds))] == run.average.utilities.tolist()
+        assert json.loads(row["problem_parameters"]) == run.config["problem_parameters"]
+
+
+def test_histories_are_stacked_bit_for_bit(kept: Path) -> None:
+    sweep = Sweep.open(kept)
+
+    def check() -> None:
+        stacked = sweep.histories()
+        for job, run in sweep.runs():
+            part = stacked.filter(pl.col("key") == job.key)
+            assert part.select(run.history.columns).equals(run.history)
+            assert part["seed"].unique().to_list() == [job.seed]
+
+    check()
+    (Store(kept).run("queue-opdop-practical-1") / "history.parquet").write_bytes(b"damaged")
+    check()
+
+
+def test_a_history_file_explains_its_columns(swept: Path) -> None:
+    for job, run in Sweep.open(swept).runs():
+        file = Store(swept).run(job.key) / "history.parquet"
+        about = pl.read_parquet_metadata(file)
+        assert json.loads(about["opdop.columns"]) == describe_columns(len(run.thresholds))
+        assert list(describe_columns(len(run.thresholds))) == run.history.columns
+        assert json.loads(about["opdop.quantities"])[0]["unit"] == run.display.quantities[0].unit
+
+
+# Engines
+
+
+class Counting(Executor):
+    """Does every job when the next one is given, and counts how many it was given at once."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self.most = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._lock:
+            self.waiting.append((future, lambda: fn(*args, **kwargs)))
+            self.most = max(self.most, len(self.waiting))
+        return future
+
+    def _work(self) -> None:
+        while True:
+            time.sleep(0.01)
+            if self.waiting:
+                future, call = self.waiting[-1]  # the last one first
+                future.set_result(call())
+                with self._lock:
+                    self.waiting.remove((future, call))
+
+
+def test_jobs_are_handed_out_a_few_at_a_time(tmp_path: Path) -> None:
+    executor = Counting()
+    sweep = run_sweep({**SHORT, "problem": "factored", "seeds": 12}, tmp_path, executor=executor, workers=2)
+    assert len(sweep.table()) == 12
+    assert 2 <= executor.most <= 4
+
+
+class Broken(Executor):
+    """An executor whose workers have died."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        raise BrokenExecutor
+
+
+def test_a_broken_executor_of_the_callers_own_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match="the executor is broken"):
+        run_sweep(SHORT, tmp_path, executor=Broken())
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match="does not see"):
+        worker.perform(next(iter(Spec.of(SHORT).jobs())), str(tmp_path / "elsewhere"), 0)
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 1.5])
+def test_a_wrong_number_of_workers_is_refused(tmp_path: Path, workers: Any) -> None:
+    with pytest.raises(InvalidParameterError, match="workers is"):
+        run_sweep(SHORT, tmp_path, workers=workers)
+
+
+def test_progress_counts_to_the_end(tmp_path: Path) -> None:
+    seen: list[SweepProgress] = []
+    with threads() as executor:
+        run_sweep({**SHORT, "problem": ["factored", INFEASIBLE]}, tmp_path, executor=executor, progress=seen.append)
+        run_sweep({**SHORT, "problem": ["factored", INFEASIBLE]}, tmp_path, executor=executor, progress=seen.append)
+    assert all(0 <= each.done + each.failed <= each.total == 4 for each in seen)
+    assert (seen[-1].done, seen[-1].found, seen[-1].failed) == (2, 2, 2)
+    assert seen[-1].underway == ()

@@ -1,0 +1,406 @@
+"""The explicit bounds: each term against an independent truth, the K from which they say something, and the card."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import opdop
+from opdop import OPDOP, Counts, Task, train
+from opdop.algorithms import WeissmanRadius, choose
+from opdop.algorithms.task import by_action
+from opdop.cli import app
+from opdop.kernels.primal_dual import improve, update_dual
+from opdop.report import figures
+from opdop.report.summary.run_summary import Learnt
+from opdop.theory import Setting, bounds, lemmas
+from opdop.theory.potential import CountBonuses, LinearBonuses, most_information, most_potential, pigeonhole
+from tests.support.continuous_problems import separable_problem
+
+SETTINGS: dict[str, Any] = {
+    "counts": ("random-tabular", False),
+    "counts, two constraints": ("queue", False),
+    "least squares": ("random-mixture", True),
+    "least squares, one-hot": ("factored", True),
+}
+
+
+def setting_of(kind: str, episodes: int = 10_000, **task: Any) -> Setting:
+    name, linear = SETTINGS[kind]
+    cmdp = opdop.make(name)
+    features = cmdp.features or opdop.model.features.one_hot(cmdp.num_states, cmdp.num_actions)
+    return Setting.of(Task.of(cmdp, episodes=episodes, **task), sizes=features if linear else None)
+
+
+# Sums of bonuses
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=8),
+    st.floats(0.5, 20.0),
+    st.floats(0.1, 50.0),
+    st.floats(0.1, 3.0),
+)
+def test_pigeonhole_bounds_the_sum_of_any_visits(visits: list[int], top: float, scale: float, ridge: float):
+    found = sum(min(top, scale / math.sqrt(n + ridge)) for N in visits for n in range(N))
+    cells = len(visits)
+    assert found <= cells * pigeonhole(sum(visits) / cells, top, scale, ridge) * (1 + 1e-12) + 1e-12
+
+
+def test_pigeonhole_is_its_integral():
+    for top, scale, ridge, N in itertools.product((1.0, 4.0), (0.3, 5.0), (0.5, 1.0), (0.4, 1.0, 30.0)):
+        t = np.linspace(-1.0, N - 1.0, 400_001)
+        f = np.minimum(top, scale / np.sqrt(np.maximum(t, 0.0) + ridge))
+        assert pigeonhole(N, top, scale, ridge) == pytest.approx(np.trapezoid(f, t), rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 40), st.floats(0.1, 10.0), st.integers(0, 2**32 - 1))
+def test_potential_and_information_bound_rows_of_any_norm(d: int, rows: int, length: float, seed: int):
+    rng = np.random.default_rng(seed)
+    ridge = 0.7
+    gram, total = ridge * np.eye(d), 0.0
+    for _ in range(rows):
+        x = rng.normal(size=d)
+        x *= length * rng.random() / np.linalg.norm(x)
+        total += min(1.0, float(x @ np.linalg.solve(gram, x)))
+        gram += np.outer(x, x)
+    information = float(np.linalg.slogdet(gram / ridge)[1])
+    assert total <= most_potential(information) * (1 + 1e-9)
+    assert information <= most_information(rows, d, length, ridge) * (1 + 1e-9)
+
+
+def test_potential_is_attained_by_a_row_of_width_one():
+    # One row with width 1 doubles the determinant: min(1, w^2) = 1 = log 2 / log 2.
+    assert most_potential(math.log(2.0)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_bonus_sum_is_at_most_what_clipping_allows(kind: str):
+    setting = setting_of(kind)
+    bonuses, H = setting.bonuses, setting.task.horizon
+    assert isinstance(bonuses, LinearBonuses if "squares" in kind else CountBonuses)
+    for K in (1, 10, 1000, 10_000):
+        share = 2.0 if "squares" in kind else 1.0  # kernel and signals are clipped each for itself
+        assert 0.0 < bonuses.most(K) <= share * K * H * (H + 1) / 2 * (1 + 1e-12)
+
+
+# Policy and multipliers
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_policy_terms_bound_the_gap_to_every_policy_whatever_the_estimates_are(seed: int):
+    # One state, three stages, estimates and multipliers of an adversary: what looked good turns bad at once.
+    K, H, A = 400, 3, 3
+    task = Task(H, 1, A, np.array([1.0]), np.ones(1), episodes=K, slater_gap=0.5)
+    setting = Setting.of(task)
+    c, rng = setting.constants, np.random.default_rng(seed)
+    tops = np.arange(H, 0, -1.0)[:, None, None]
+    policy, touched = np.full((H, 1, A), 1.0 / A), np.ones((H, 1), dtype=bool)
+    gap, prices = np.zeros((H, 1, A)), np.empty(K)
+    for k in range(K):
+        dual = rng.random(1) * c.dual_bound
+        least = np.eye(A)[policy.argmin(axis=2)]
+        q = tops * (rng.random((2, H, 1, A)) if seed % 2 else np.array([least, least]))
+        direction = q[0] + dual[0] * q[1]
+        gap += direction - (direction * policy).sum(axis=2, keepdims=True)
+        prices[k] = 1.0 + dual[0]
+        table = by_action(policy)
+        improve(table, by_action(q), dual, c.step_size, c.mixing, touched)
+        policy = by_action(table)
+    worst = float(gap.max(axis=2).sum())
+    bound = sum(bounds.policy_terms(setting, prices).values())
+    assert worst <= bound
+    assert bound <= sum(bounds.policy_terms(setting).values()) * (1 + 1e-12)
+    assert worst > 0.0
+
+
+@settings(max_examples=50)
+@given(st.floats(0.0, 4.0), st.integers(0, 2**32 - 1))
+def test_dual_inequality_holds_for_any_estimates(Y: float, seed: int):
+    rng, K, eta, chi, b = np.random.default_rng(seed), 60, 0.3, 4.0, np.array([1.5])
+    dual, left, squares = np.zeros(1), 0.0, 0.0
+    for _ in range(K):
+        short = b - 4.0 * rng.random(1)
+        left += float((Y - dual[0]) * short[0])
+        squares += float(short[0] ** 2)
+        update_dual(dual, b, b - short, eta, chi)
+    assert left <= Y**2 / (2 * eta) + eta / 2 * squares + 1e-9
+
+
+def test_pushback_is_zero_for_the_softmax_step_and_not_for_another():
+    rng = np.random.default_rng(0)
+    start, direction = rng.dirichlet(np.ones(4), size=(2, 3)), rng.random((2, 3, 4))
+    step = start * np.exp(0.3 * direction)
+    step /= step.sum(axis=-1, keepdims=True)
+    assert np.abs(lemmas.pushback(step, start, direction, 0.3)).max() < 1e-13
+    assert np.abs(lemmas.pushback(step, start, direction, 0.31)).max() > 1e-3
+
+
+# The whole
+
+
+def test_regret_and_violation_are_the_formulas_of_the_docs():
+    # Independent arithmetic for one small setting: H = 4, A = 3, I = 1, S = 5.
+    setting = setting_of("counts", episodes=5000, failure_probability=0.1)
+    task, K, H, A, S = setting.task, 5000, 4, 3, 5
+    b, chi = float(task.thresholds[0]), 2 * 4 / task.slater_gap
+    first = 64 * math.sqrt(K * math.log(A))
+    steps = math.sqrt(K * math.log(A)) * (1 + chi) ** 2 * 5 * 9 / (48 * 4)
+    dual = math.sqrt(K) * max(b, H - b) ** 2 / 2
+    wander = math.sqrt(K * 4 * 5 * 9 / 12 * math.log(4 / 0.1))
+    bonus, L = 0.0, math.log((2**S - 2) * H * S * A * K / 0.05)
+    for h in range(H):
+        c = 2 * ((H - 1 - h) * (math.sqrt(L / 2) + 1) + 1)
+        N, flat = K / (S * A), (c / (H - h)) ** 2 - 1
+        if N - 1 > flat:
+            bonus += S * A * ((H - h) * (1 + flat) + 2 * c * (math.sqrt(N) - math.sqrt(flat + 1)))
+        else:
+            bonus += K * (H - h)
+    shared = 2 * first + (1 + chi) * 10 + steps + dual
+    assert bounds.regret(setting).total == pytest.approx(shared + bonus + wander, rel=1e-12)
+    inside = shared + chi**2 * math.sqrt(K) / 2 + (1 + chi) * (bonus + wander)
+    assert bounds.violation(setting).total == pytest.approx(2 / chi * inside, rel=1e-12)
+
+
+def test_rules_spend_half_of_the_failure_probability_on_optimism():
+    # The martingales have the other half: so a rule for p has the delta of a rule that may spend all of p/2.
+    task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=1000, failure_probability=0.08, slater_gap=0.5)
+    L = math.log((2**5 - 2) * 4 * 5 * 3 * 1000 / (bounds.OPTIMISM_SHARE * 0.08))
+    expected = (np.arange(3, -1, -1.0) * (math.sqrt(L / 2) + 1) + 1) / 2
+    np.testing.assert_allclose(WeissmanRadius().radii(task, 1.0), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+@pytest.mark.parametrize("formula", [bounds.regret, bounds.violation])
+def test_bound_says_something_from_its_k_on(kind: str, formula: Any):
+    setting = setting_of(kind)
+    begins = bounds.useful_from(setting, formula)
+    assert begins is not None
+    assert not formula(setting.replanned(begins - 1)).says_something
+    plans = [int(begins * factor) for factor in (1, 1.01, 1.5, 2, 10, 1e3, 1e6, 1e12)]
+    ratios = [formula(setting.replanned(plan)).total / plan for plan in plans]
+    assert ratios[0] < setting.task.horizon
+    assert (np.diff(ratios) < 0.0).all()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    kernel_dim: int = 1
+    signal_dim: int = 400
+    kernel_norm: float = 1.0
+    signal_norm: float = 20.0
+    signal_length: float = 0.0175
+    blocks: int = 1
+
+
+def test_bound_of_random_signals_with_short_features_says_something_only_where_it_cannot_come_back():
+    # While information still grows as K, so does the square of the signals' radius: the bound is below K H, then above.
+    task = Task(
+        1, 2, 1, np.array([0.3]), np.eye(2)[0], episodes=10, failure_probability=0.05, slater_gap=0.05, noisy=True
+    )
+    setting = Setting.of(task, sizes=Sizes())
+    ratios = [bounds.regret(setting.replanned(plan)).total / plan for plan in (11_662, 446_083)]
+    assert ratios == [pytest.approx(0.9325, abs=5e-5), pytest.approx(1.0026, abs=5e-5)]
+    begins = bounds.useful_from(setting, bounds.regret)
+    assert begins is not None
+    assert math.log1p(begins * 0.0175**2 / 400) >= 2.0
+    plans = np.geomspace(begins, 1e6 * begins, 200)
+    after = [bounds.regret(setting.replanned(int(plan))).total / int(plan) for plan in plans]
+    assert after[0] < 1.0
+    assert (np.diff(after) < 0.0).all()
+    certain = Setting.of(replace(task, noisy=False), sizes=Sizes())
+    falling = [bounds.regret(certain.replanned(int(plan))).total / int(plan) for plan in np.geomspace(1, 1e9, 400)]
+    assert (np.diff(falling) <= 1e-12).all()
+
+
+def test_bound_grows_at_the_papers_rate():
+    setting = setting_of("counts")
+    ratio = bounds.regret(setting.replanned(10**14)).total / bounds.regret(setting.replanned(10**12)).total
+    assert 10.0 < ratio < 11.5  # sqrt(100), and a logarithm
+
+
+def test_bound_of_part_of_a_plan_is_smaller_and_of_more_than_it_refused():
+    setting = setting_of("counts")
+    totals = [bounds.regret(setting, episodes).total for episodes in (1, 100, 10_000)]
+    assert totals == sorted(totals)
+    assert totals[-1] == bounds.regret(setting).total
+    # All of them hold at once, as the martingale's is that of the plan.
+    assert len({bounds.violation(setting, episodes).terms["martingale"] for episodes in (1, 100, 10_000)}) == 1
+    with pytest.raises(opdop.InvalidParameterError, match="a bound for a plan of 10000 episodes holds for 0 to 10000"):
+        bounds.regret(setting, 10_001)
+
+
+def test_one_action_leaves_nothing_to_learn():
+    task = Task(3, 2, 1, np.array([1.0]), np.eye(2)[0], episodes=10, slater_gap=0.5)
+    assert sum(bounds.policy_terms(Setting.of(task)).values()) == 0.0
+
+
+# The card
+
+
+def test_certified_run_has_a_card_with_bounds_above_what_was_measured():
+    learnt = Learnt(train("factored", episodes=3000, preset="certified"))
+    card = learnt.guarantee
+    assert (card.promised, card.probability, card.constraints) == (True, 0.95, True)
+    setting = Setting.of(Task.of(opdop.make("factored"), episodes=3000))
+    assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
+    assert card.violation() == pytest.approx(bounds.violation(setting).total, rel=1e-12)
+    assert sum(card.terms("violation").values()) == pytest.approx(card.violation())
+    assert card.useful_from("regret") == 28689
+    assert [each.met for each in card.assumptions] == [True, True, True]
+    record = learnt.record()["guarantee"]
+    assert record["regret"]["kept"]
+    assert record["regret"]["measured_over_bound"] == learnt.regret.total / card.regret()
+    json.dumps(record, allow_nan=False)
+
+
+def test_card_of_least_squares_knows_the_features():
+    cmdp = opdop.make("random-mixture", states=6, stages=3, dimension=2, successors=3)
+    card = Learnt(train(cmdp, "opdop-lstd", episodes=50, preset="certified")).guarantee
+    setting = Setting.of(Task.of(cmdp, episodes=50), sizes=cmdp.features)
+    assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
+
+
+def test_card_of_a_doubling_run_adds_its_phases():
+    run = train("factored", episodes=2000, preset="certified", doubling=True)
+    card = Learnt(run).guarantee
+    task = Task.of(opdop.make("factored"), episodes=1024, failure_probability=0.05 / 2)
+    first = bounds.regret(Setting.of(task)).total
+    second = bounds.regret(Setting.of(task.replan(2048, 0.05 / 6)), 2000 - 1024).total
+    assert card.regret() == pytest.approx(first + second, rel=1e-12)
+    assert card.regret(1024) == pytest.approx(first, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"preset": "practical"}, "multiplies the certified radius by 0.0003,"),
+        ({"preset": "paper"}, "large enough C1"),
+        ({"preset": "certified", "planned_episodes": 100}, "300 episodes were played, and the constants are certified"),
+    ],
+)
+def test_card_says_plainly_that_nothing_is_promised(arguments: dict[str, Any], words: str):
+    learnt = Learnt(train("factored", episodes=300, **arguments))
+    card = learnt.guarantee
+    assert not card.promised
+    assert words in card.why
+    record = learnt.record()["guarantee"]
+    assert (record["regret"], record["violation"], record["probability"]) == (None, None, None)
+    with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
+        figures.run_figure(learnt.run, bound=True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [({}, "its states are continuous"), ({"reevaluate_at_growth": 4.0}, "between them V^k is not <Q^k, pi^k>")],
+)
+def test_card_of_continuous_states_promises_nothing(parameters: dict[str, float], words: str):
+    learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters))
+    assert not learnt.guarantee.promised
+    assert words in learnt.guarantee.why
+    assert (learnt.record()["guarantee"]["promised"], learnt.record()["guarantee"]["regret"]) == (False, None)
+    with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
+        figures.run_figure(learnt.run, bound=True)
+
+
+def test_martingale_of_a_plan_bounds_every_partial_sum_as_often_as_promised():
+    # The worst that Azuma allows: steps of +-(H - h)/2. A bound for each k alone would fail more often than it may.
+    task = Task(2, 1, 1, np.array([1.0]), np.ones(1), episodes=200, failure_probability=0.8, slater_gap=0.5)
+    setting = Setting.of(task)
+    steps = np.random.default_rng(0).choice([-0.5, 0.5], size=(4000, 200, 2)) @ np.array([2.0, 1.0])
+    walks = steps.cumsum(axis=1)
+    allowed = 0.5 * 0.8 / 2  # of the martingales' half of p, each of the two signals has half
+    assert (walks > bounds.martingale(setting)).any(axis=1).mean() <= allowed
+    each = np.array([bounds.martingale(setting.replanned(k)) for k in range(1, 201)])
+    assert (walks > each).any(axis=1).mean() > allowed
+
+
+def test_card_of_other_constants_promises_nothing():
+    cmdp = opdop.make("factored")
+    task = Task.of(cmdp, episodes=100)
+    small = OPDOP.preset(task, Counts(task, radius=WeissmanRadius(0.5)), "certified")
+    assert "not a certified one" in Learnt(train(cmdp, small, episodes=100)).guarantee.why
+    elsewhere = OPDOP.preset(task, Counts, "certified")
+    assert "built elsewhere" in Learnt(train(cmdp, elsewhere, episodes=100)).guarantee.why
+    numbers = {"step_size": 0.1, "dual_step_size": 0.1, "mixing": 0.0, "dual_bound": 1.0}
+    own = OPDOP(task, Counts(task), **numbers)
+    assert "no preset" in Learnt(train(cmdp, own, episodes=100)).guarantee.why
+
+
+def test_card_promises_nothing_of_constraints_that_are_ignored_or_priced_too_low():
+    ignored = Learnt(train("factored", "oppo", episodes=100, preset="certified")).guarantee
+    assert (ignored.promised, ignored.constraints) == (True, False)
+    low = Learnt(train("factored", episodes=100, preset="certified", dual_bound=1.0)).guarantee  # 2 Y* is 4/3
+    assert (low.promised, low.constraints, low.assumptions[-1].met) == (True, False, False)
+
+
+def test_run_command_prints_the_card_and_draws_the_bound(tmp_path):
+    file = tmp_path / "run.svg"
+    arguments = ["run", "factored", "-k", "300", "--preset", "certified", "--figure", str(file), "--bound"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    words = " ".join(result.output.split())
+    assert "guarantee with probability 0.95 at least, regret <= " in words
+    assert "K = 28,689 and for the violation from K = 97,327 on" in words
+    plain = CliRunner().invoke(app, [*arguments[:-2], str(tmp_path / "plain.svg")])
+    assert plain.exit_code == 0
+    assert file.read_bytes() != (tmp_path / "plain.svg").read_bytes()
+
+
+def test_bound_in_a_figure_is_the_cards_per_episode():
+    run = train("factored", episodes=300, preset="certified")
+    drawn = figures.run_figure(run, bound=True)
+    card = Learnt(run).guarantee
+    for axes, formula in zip(drawn.axes[:2], (card.regret, card.violation), strict=True):
+        line = next(line for line in axes.get_lines() if str(line.get_label()).startswith("bound: "))
+        expected = [formula(int(k)) / k for k in run.episodes]
+        np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), expected)  # one point is one unit here
+        assert axes.get_yscale() == "symlog"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--bound"], "--bound draws into a figure"),
+        (["--bound", "--figure", "x.svg"], "preset 'practical' promises no bound"),
+        (["reservoir", "--bound", "--figure", "x.svg", "--preset", "certified"], "reservoir has continuous states"),
+    ],
+)
+def test_bound_without_promise_or_figure_is_refused(arguments: list[str], words: str, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    problem = [] if arguments[0] == "reservoir" else ["factored"]
+    result = CliRunner().invoke(app, ["run", *problem, "-k", "10", *arguments])
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.split())
+
+
+def test_weights_that_are_no_shares_make_the_certified_radius_longer():
+    # The radius takes a mixture's weights to have norm at most 1; 1.2 and -0.2 make a distribution too.
+    base = np.full((2, 2, 2), 0.5)
+    features = opdop.model.features.mixture([base, base], np.full((2, 2, 1), 0.5))
+    rest: dict[str, Any] = {"reward_weights": [1.0], "utility_weights": [1.0], "thresholds": 0.5, "horizon": 2}
+    norms = []
+    for weights in ([0.5, 0.5], [1.2, -0.2]):
+        model = opdop.LinearCMDP(features, weights, **rest).tabular()
+        assert model.features is not None
+        assert np.linalg.norm(weights) <= model.features.kernel_norm
+        norms.append(model.features.kernel_norm)
+    assert norms == [1.0, math.sqrt(2.0)]
+
+
+def test_constants_of_a_longer_plan_are_those_of_the_preset():
+    setting = setting_of("counts")
+    longer = setting.replanned(20_000)
+    same = choose(setting.task.replan(20_000, 0.05), "certified")
+    assert (longer.constants.step_size, longer.constants.mixing) == (same.step_size, same.mixing)
