@@ -108,7 +108,7 @@ def test_every_key_of_a_runs_json_is_explained() -> None:
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"`([A-Za-z0-9_]+)`", text))
     for preset, parameters in tables.preset_parameters().items():
-        run = opdop.train("queue", episodes=20, preset=preset, doubling=True)
+        run = opdop.train("queue", "doubling:opdop", episodes=20, preset=preset)
         record = Learnt(run).record()
         assert {*keys(record), *parameters} - {"rule", "scale"} - explained == set()
     assert RUN_FORMAT in text

@@ -195,7 +195,7 @@ def test_every_algorithm_learns_on_continuous_states_and_repeats_its_bits(algori
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"parameters": {"reevaluate_at_growth": 1.3}}, {"noisy": True, "doubling": True}]
+    "options", [{}, {"parameters": {"reevaluate_at_growth": 1.3}}, {"noisy": True, "algorithm": "doubling:opdop"}]
 )
 def test_an_interrupted_run_ends_as_if_it_had_not_been(options: dict[str, Any], tmp_path: Path) -> None:
     whole = train("reservoir", episodes=150, planned_episodes=150, **options)

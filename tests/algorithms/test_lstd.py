@@ -329,7 +329,7 @@ def test_widths_inverses_and_information_are_those_of_the_gram_matrices_after_ma
 def run_of(family: str, *, constraints: int = 2, **options: Any) -> Run:
     sketch = linear_sketch(12, family, constraints=constraints)
     defaults = {"episodes": 150, "planned_episodes": 150, "seed": 3, "slater_gap": 0.3}
-    return train(sketch.build(), "opdop-lstd", **{**defaults, **options})
+    return train(sketch.build(), **{"algorithm": "opdop-lstd", **defaults, **options})
 
 
 @every_family
@@ -374,10 +374,10 @@ def test_a_checkpoint_goes_on_bitwise(family: str, compiled: bool, tmp_path: Pat
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "step by step"])
 def test_doubling_is_the_same_run_in_parts(family: str, compiled: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Doubling.__init__, "__kwdefaults__", {"first": 32})
-    whole = run_of(family, doubling=True)
+    whole = run_of(family, algorithm="doubling:opdop-lstd")
     assert whole.constants["doubling_phase"] == 2  # 32 + 64 + 54
-    part = run_of(family, doubling=True, episodes=41)
-    assert_same(whole, run_of(family, doubling=True, episodes=109, start=part, compiled=compiled))
+    part = run_of(family, algorithm="doubling:opdop-lstd", episodes=41)
+    assert_same(whole, run_of(family, algorithm="doubling:opdop-lstd", episodes=109, start=part, compiled=compiled))
 
 
 @every_family

@@ -164,7 +164,7 @@ def test_runs_of_other_lengths_are_compared_where_both_were_recorded(
     runs: dict[tuple[str, str, int], opdop.Run],
 ) -> None:
     run = runs["factored", "opdop", 0]
-    half = replace(run, history=run.history[::2][5:20], config={**run.config, "seed": 9})
+    half = replace(run, history=run.history[::2][5:20], config=run.config.but(seed=9))
     group = gather([run, half]).sections[0].groups[0]
     assert (group.grid[0], group.grid[-1]) == (half.episodes[0], half.episodes[-1])
     both = group.column("regret")
@@ -278,7 +278,7 @@ def test_numbers_on_the_page_are_those_of_the_runs(collected: Collection) -> Non
     finals = section.costs[0].finals(group)
     for run in group.runs:
         own = abs(run.display.quantities[0].scale) * run.regret[-1] / 400
-        assert finals[run.config["seed"]] == pytest.approx(own, rel=1e-12)
+        assert finals[run.config.seed] == pytest.approx(own, rel=1e-12)
     mean = np.mean([run.display.quantities[0].shown(run.average.reward) for run in group.runs])
     said = words.came_out(section, group)
     assert float(said.split(" ±")[0]) == pytest.approx(mean, abs=0.005)
@@ -298,7 +298,7 @@ def test_hostile_names_stay_text(runs: dict[tuple[str, str, int], opdop.Run], tm
     run = runs["factored", "opdop", 0]
     quantities = tuple(replace(each, name=HOSTILE, unit=HOSTILE) for each in run.display.quantities)
     display = replace(run.display, name=HOSTILE, summary=HOSTILE, quantities=quantities, parameters={HOSTILE: HOSTILE})
-    config = {**run.config, "problem": HOSTILE, "algorithm": HOSTILE, "preset": HOSTILE, "parameters": {HOSTILE: 1.0}}
+    config = run.config.but(problem=HOSTILE, algorithm=HOSTILE, preset=HOSTILE, parameters={HOSTILE: 1.0})
     nasty = replace(run, display=display, config=config, constants={HOSTILE: HOSTILE})
     nasty.save(tmp_path / "runs" / "a")
     (tmp_path / "spec.toml").write_text(HOSTILE, encoding="utf-8")

@@ -146,7 +146,7 @@ def test_notes_say_what_one_must_know(runs: dict[str, opdop.Run], slack: opdop.R
     assert Learnt(slack).notes == (
         "The promise does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.",
     )
-    odd = opdop.train("factored", "oppo", episodes=40, measure_every=8, doubling=True)
+    odd = opdop.train("factored", "doubling:oppo", episodes=40, measure_every=8)
     words = " ".join(Learnt(odd).notes)
     assert "ignores the promise: it looks for the best reward alone" in words
     assert "One episode in 8 was measured and stands for the 7 after it" in words

@@ -507,7 +507,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "another gap": ("slater_gap", {"slater_gap": 0.1}),
     "another bound": ("dual_bound", {"dual_bound": 3.0}),
     "noise": ("noisy", {"noisy": True}),
-    "doubling": ("doubling", {"doubling": True}),
+    "doubling": ("algorithm", {"algorithm": "doubling:opdop"}),
     "fewer measurements": ("measure_every", {"measure_every": 2}),
     "other records": ("records", {"records": 21}),
     "other features": ("model", {"problem": make("factored").with_features(one_hot(3, 2))}),
@@ -595,7 +595,7 @@ def test_a_run_is_no_checkpoint(tmp_path: Path, whole: Run) -> None:
 
 MODELS: dict[str, dict[str, Any]] = {
     "table": {},
-    "doubling": {"doubling": True},
+    "doubling": {"algorithm": "doubling:opdop"},
     "lists": {"problem": make("random-tabular", states=40, successors=3, stationary=True)},
     "features": {"problem": make("random-mixture", states=6, stages=3), "algorithm": "opdop-lstd"},
     "simulator": simulated(),

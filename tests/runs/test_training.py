@@ -98,8 +98,8 @@ CASES = [
     Case("random first state", {"first_state": "random"}),
     Case("noisy", options={"noisy": True}),
     Case("oppo", options={"algorithm": "oppo"}),
-    Case("doubling", options={"doubling": True}),
-    Case("doubling oppo, noisy", options={"doubling": True, "algorithm": "oppo", "noisy": True}),
+    Case("doubling", options={"algorithm": "doubling:opdop"}),
+    Case("doubling oppo, noisy", options={"algorithm": "doubling:oppo", "noisy": True}),
     Case("certified", options={"preset": "certified"}),
     Case("every third measured", options={"measure_every": 3}),
     Case("few records", options={"records": 5}),
@@ -113,7 +113,7 @@ CASES = [
     Case(
         "all at once, doubling, lists, then a table",
         ALL_AT_ONCE,
-        {"noisy": True, "measure_every": 3, "doubling": True},
+        {"noisy": True, "measure_every": 3, "algorithm": "doubling:opdop"},
         table_up_to=0,
         table_from_share=8,
     ),
@@ -216,7 +216,7 @@ def test_a_ready_learner_plays_the_same_compiled_and_step_by_step():
 
     one, two = (train(cmdp, ready(), episodes=60, compiled=compiled) for compiled in (True, False))
     assert_same(one, two)
-    assert one.config["preset"] is None
+    assert one.config.preset is None
     assert one.constants["preset"] == "none"
     first = train(cmdp, ready(), episodes=1)
     np.testing.assert_array_equal(first.policy.table, 1.0 / cmdp.num_actions)
@@ -381,8 +381,8 @@ def test_progress_is_told_between_pieces():
 def test_a_run_knows_what_was_asked_for():
     run = train("factored", "oppo", episodes=20, seed=7, preset="paper", parameters={"C1": 0.5}, noisy=True)
     asked = run.config
-    assert (asked["problem"], asked["algorithm"], asked["preset"]) == ("factored", "oppo", "paper")
-    assert (asked["episodes"], asked["seed"], asked["noisy"], asked["parameters"]) == (20, 7, True, {"C1": 0.5})
+    assert (asked.problem, asked.algorithm, asked.preset) == ("factored", "oppo", "paper")
+    assert (asked.episodes, asked.seed, asked.noisy, asked.parameters) == (20, 7, True, {"C1": 0.5})
     assert run.constants["C1"] == 0.5
 
 
@@ -430,7 +430,7 @@ def test_a_simulator_without_a_model_is_learnt_from_and_its_totals_recorded():
     assert run.optimum is None
     assert run.last is None
     assert run.snapshot is None
-    assert run.config["model"] is None
+    assert run.origin["model"] is None
 
 
 def test_the_mixture_of_an_unknown_model_is_a_sample_of_the_policies():
@@ -553,8 +553,8 @@ def test_a_learner_of_ones_own_is_trained_measured_and_continued():
     assert bits(run.policy.table) == bits(policy.table)
     assert run.history["estimated_reward"][-1] == learner.best
     assert run.history["dual_1"].is_nan().all()  # it has none
-    assert run.config["algorithm"] == "Bandit"
-    assert run.config["preset"] is None
+    assert run.config.algorithm == "Bandit"
+    assert run.config.preset is None
     assert dict(run.constants) == {}
 
     part = train(cmdp, Bandit(shape), episodes=20, planned_episodes=50, seed=1)
@@ -571,7 +571,7 @@ def test_a_finished_checkpoint_of_a_learner_of_ones_own_is_the_same_run(tmp_path
 def test_a_ready_learner_takes_no_parameters():
     cmdp = sketch_of(4).build()
     learner = OPDOP.preset(Task.of(cmdp, episodes=10), Counts, "practical")
-    for option in ({"parameters": {"radius_scale": 0.1}}, {"doubling": True}, {"dual_bound": 1.0}):
+    for option in ({"parameters": {"radius_scale": 0.1}}, {"dual_bound": 1.0}):
         with pytest.raises(InvalidParameterError, match="belong to algorithms chosen by name"):
             train(cmdp, learner, episodes=10, **option)
 

@@ -62,7 +62,7 @@ def noisy_lists() -> dict[str, Any]:
 
 def doubling() -> dict[str, Any]:
     """An unknown number of episodes: the learner starts anew on the way."""
-    return {"problem": "factored", "episodes": 6000, "doubling": True, "piece": 41, "records": 60}
+    return {"problem": "factored", "episodes": 6000, "algorithm": "doubling:opdop", "piece": 41, "records": 60}
 
 
 def features() -> dict[str, Any]:

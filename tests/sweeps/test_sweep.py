@@ -504,7 +504,7 @@ def test_the_table_has_the_numbers_of_the_runs(swept: Path) -> None:
         assert row["optimum"] == run.optimum.value
         assert row["average_reward"] == run.average.reward
         assert [row[f"average_utility_{i}"] for i in range(len(run.thresholds))] == run.average.utilities.tolist()
-        assert json.loads(row["problem_parameters"]) == run.config["problem_parameters"]
+        assert json.loads(row["problem_parameters"]) == run.config.problem_parameters
 
 
 def test_histories_are_stacked_bit_for_bit(kept: Path) -> None:

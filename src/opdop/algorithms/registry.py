@@ -12,6 +12,7 @@ from typing import Any
 from opdop.model import InvalidParameterError, suggestion
 
 Build = Callable[..., Any]
+DOUBLING = "doubling"
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,21 @@ def algorithms() -> Mapping[str, Algorithm]:
 
 
 def find(name: str) -> Algorithm:
-    """Return an algorithm, or say which there are."""
+    """Return an algorithm by name; "doubling:NAME" composes NAME with `Doubling`, for an unknown number of episodes.
+
+    Raises InvalidParameterError, with the nearest name, if there is no such algorithm.
+    """
     known = algorithms()
+    wrapper, colon, inner = name.partition(":")
+    if colon and wrapper == DOUBLING:
+        from opdop.algorithms.doubling import Doubling
+
+        base = find(inner)
+
+        def build(task: Any, preset: str, **options: Any) -> Any:
+            return Doubling(task, lambda phase: base.build(phase, preset, **options))
+
+        return Algorithm(name, f"{base.summary}; restarted with twice the plan whenever the plan ends", build)
     if name not in known:
         raise InvalidParameterError(
             f"there is no algorithm {name!r}; there are {', '.join(known)}.{suggestion(name, known)}"

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from opdop.algorithms import algorithms as known_algorithms
 from opdop.cli.app import INTERRUPTED, app
 from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, parameter_values, print_json, show, to_json
@@ -20,25 +19,11 @@ from opdop.model import InvalidParameterError, OpdopError
 from opdop.report.summary.run_summary import Learnt
 from opdop.report.terminal import tables
 from opdop.report.terminal.progress import Watch
-from opdop.runs import CHECKPOINT, DamagedFileError, Run, read_config, train
+from opdop.runs import CHECKPOINT, DamagedFileError, Run, RunConfig, read_config, train
+from opdop.runs import settings as run_settings
 
 _SOON = 1.0  # seconds in which compiled kernels are loaded; what takes longer is being compiled
 _RUN_FILES = ("run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json")
-_KEPT_ARGUMENTS = (
-    "algorithm",
-    "episodes",
-    "seed",
-    "preset",
-    "parameters",
-    "planned_episodes",
-    "failure_probability",
-    "slater_gap",
-    "dual_bound",
-    "noisy",
-    "doubling",
-    "measure_every",
-    "records",
-)
 
 
 @app.command()
@@ -98,7 +83,6 @@ def run(
         str | None,
         typer.Option(metavar="K", help="K in the constants, if not --episodes.", show_default=False),
     ] = None,
-    doubling: Annotated[bool, typer.Option("--doubling", help="Plan as if K were not known.")] = False,
     measure_every: Annotated[
         int, typer.Option(metavar="N", help="Measure one episode in N: faster, sums not exact.")
     ] = 1,
@@ -163,7 +147,6 @@ def run(
             "slater_gap": slater_gap,
             "dual_bound": dual_bound,
             "noisy": noisy,
-            "doubling": doubling,
             "measure_every": measure_every,
         }
         done = _train(arguments, out)
@@ -244,19 +227,15 @@ def _go_on(folder: Path) -> _Done:
     return _train(_started_with(config, folder), folder)
 
 
-def _started_with(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _started_with(config: RunConfig, folder: Path) -> dict[str, Any]:
     """Return the arguments of `train` with which a run was started."""
-    name, algorithm = str(config.get("problem")), str(config.get("algorithm"))
-    if name not in environments() or algorithm not in known_algorithms():
+    if config.problem not in environments() or config.preset is None:
         raise InvalidParameterError(
-            f"the run in {str(folder)!r} is of {algorithm!r} on {name!r}, which are not both opdop's own; "
-            f"go on with it where it was started: opdop.train(..., checkpoint={str(folder)!r})."
+            f"the run in {str(folder)!r} is of {config.algorithm!r} on {config.problem!r}, which are not both opdop's "
+            f"own; go on with it where it was started: opdop.train(..., checkpoint={str(folder)!r})."
         )
-    try:
-        arguments = {key: config[key] for key in _KEPT_ARGUMENTS}
-        return {"problem": make(name, **config["problem_parameters"]), **arguments}
-    except (KeyError, TypeError) as error:
-        raise DamagedFileError(f"{folder / CHECKPOINT} does not say how its run was started: {error}.") from error
+    arguments = {name: getattr(config, name) for name in run_settings() if not name.startswith("problem")}
+    return {"problem": make(config.problem, **config.problem_parameters), **arguments}
 
 
 def _save_run(folder: Path, learnt: Learnt) -> None:

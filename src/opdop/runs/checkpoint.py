@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,40 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import Task
-from opdop.model import Features, InvalidParameterError, ModelSimulator, OpdopError, Simulator, TabularCMDP
+from opdop.model import Features, InvalidParameterError, ModelSimulator, Simulator, TabularCMDP
+from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, damaged, read_arrays
 
 CHECKPOINT = "checkpoint.npz"
-KIND = "an opdop checkpoint of format 2"
-_ARGUMENTS: dict[str, tuple[type, ...]] = {  # in a checkpoint
-    "problem": (str,),
-    "problem_parameters": (dict,),
-    "algorithm": (str,),
-    "episodes": (int,),
-    "seed": (int,),
-    "preset": (str, type(None)),
-    "parameters": (dict,),
-    "planned_episodes": (int,),
-    "failure_probability": (int, float),
-    "slater_gap": (int, float, type(None)),
-    "dual_bound": (int, float, type(None)),
-    "noisy": (bool,),
-    "doubling": (bool,),
-    "measure_every": (int,),
-    "records": (int,),
-}
+KIND = "an opdop checkpoint of format 3"
 
 
-def read_config(folder: str | Path) -> dict[str, Any]:
-    """Return the arguments with which the run in a checkpoint folder was started; `episodes` is where it was to end."""
-    meta, _ = read_arrays(Path(folder) / CHECKPOINT, kind=KIND)
-    config = meta.get("config")
-    found = {**config, "episodes": meta.get("episodes")} if isinstance(config, dict) else {}
-    for name, kinds in _ARGUMENTS.items():
-        if name not in found or not isinstance(found[name], kinds):
-            wrong = OpdopError(f"its {name} is {reprlib.repr(found.get(name))}")
-            raise damaged(Path(folder) / CHECKPOINT, KIND, wrong)
-    return found
+def read_config(folder: str | Path) -> RunConfig:
+    """Return the configuration of the run in a checkpoint folder; `episodes` is where it is to end.
+
+    Raises DamagedFileError if the file is not a whole checkpoint.
+    """
+    path = Path(folder) / CHECKPOINT
+    meta, _ = read_arrays(path, kind=KIND)
+    try:
+        return RunConfig.of(meta["config"])
+    except (KeyError, InvalidParameterError) as error:
+        raise damaged(path, KIND, error) from error
 
 
 def fingerprint(cmdp: TabularCMDP) -> str:

@@ -181,9 +181,6 @@ class RunConfig:
     noisy: bool = _setting(
         False, truth, flag="--noisy", help="Observe rewards and utilities as random 0 or 1.", label="noisy"
     )
-    doubling: bool = _setting(
-        False, truth, flag="--doubling", help="Restart with twice the plan whenever it ends.", label="doubling"
-    )
     measure_every: int = _setting(
         1,
         whole(1, MOST_EPISODES),

@@ -17,12 +17,13 @@ from opdop.algorithms.task import fitting
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
+from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
-_KIND = "an opdop run"
+_KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
 
 
@@ -43,7 +44,8 @@ class Run:
     average: Values
     thresholds: Floats  # [I]
     display: Display
-    config: Mapping[str, Any]  # what was asked for: problem, algorithm, seed, episodes, ...
+    config: RunConfig  # what was asked for: problem, algorithm, seed, episodes, ...
+    origin: Mapping[str, Any]  # fingerprint of the model, facts about an unknown one, error of a discretisation
     constants: Mapping[str, Any]  # every constant used, and the preset
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
@@ -76,7 +78,8 @@ class Run:
         folder = Path(folder)
         meta = {
             "kind": _KIND,
-            "config": plain(self.config),
+            "config": self.config.record(),
+            "origin": plain(self.origin),
             "constants": plain(self.constants),
             "display": _display_data(self.display),
             "seconds": self.seconds,
@@ -141,7 +144,7 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
         mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
     optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
-    for name in ("config", "constants"):
+    for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
         history=_history_of(arrays, I),
@@ -152,7 +155,8 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         average=_values_of(arrays, "average", I),
         thresholds=thresholds,
         display=_display_of(meta["display"]),
-        config=meta["config"],
+        config=RunConfig.of(meta["config"]),
+        origin=meta["origin"],
         constants=meta["constants"],
         seconds=_number(meta["seconds"]),
     )

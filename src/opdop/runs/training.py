@@ -7,7 +7,6 @@ the same run either way, in pieces of any size, interrupted and resumed or not.
 
 from __future__ import annotations
 
-import math
 import os
 import reprlib
 import time
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
-from opdop.algorithms.task import by_action, fitting, swapped
+from opdop.algorithms.task import MOST_EPISODES, by_action, fitting, swapped
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -48,6 +47,7 @@ from opdop.runs.checkpoint import (
     simulator_state,
     under,
 )
+from opdop.runs.config import RunConfig, settings, whole
 from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
@@ -57,7 +57,8 @@ _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_SECONDS_PER_PIECE = 2.0
-_MOST_RECORDS = 10_000_000
+
+Problem = str | TabularCMDP | ContinuousCMDP | Simulator
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Progress:
 
 
 def train(
-    problem: str | TabularCMDP | ContinuousCMDP | Simulator,
+    problem: Problem,
     algorithm: str | Learner = "opdop",
     *,
     episodes: int,
@@ -85,7 +86,6 @@ def train(
     slater_gap: float | None = None,
     dual_bound: float | None = None,
     noisy: bool = False,
-    doubling: bool = False,
     task: Task | None = None,
     measure_every: int = 1,
     records: int = 1000,
@@ -101,7 +101,8 @@ def train(
     Args:
         problem: a shipped problem's name, a model, or a simulator. A simulator whose model is not known needs `task`;
             one that is given plays on with its own random stream.
-        algorithm: a name from `opdop.algorithms()`, or a learner of your own.
+        algorithm: a name from `opdop.algorithms()`, or a learner of your own. "doubling:opdop" restarts `opdop` with
+            twice the plan whenever the plan ends, for an unknown number of episodes.
         episodes: how many to play now.
         seed: the same seed gives the same run, bit for bit.
         preset: where the constants come from; `parameters` are the preset's own named fields.
@@ -109,7 +110,6 @@ def train(
         failure_probability: probability with which the preset's guarantee may fail.
         slater_gap: a lower bound on it; without one a known model's exact gap is used. `dual_bound` replaces both.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
-        doubling: for an unknown number of episodes; the plan doubles whenever it is used up.
         measure_every: measure one episode in so many, and let its values stand for the others: faster, and the sums are
             then no longer exact. 1 is exact.
         records: how many episodes the history keeps; the sums contain all.
@@ -128,35 +128,54 @@ def train(
     >>> run.episodes[-1], run.constants["preset"]
     (np.int64(2000), 'practical')
     """
-    trainer = _Trainer(
-        problem,
-        algorithm,
-        episodes=_whole("episodes", episodes),
-        seed=_whole("seed", seed, least=0),
-        preset=preset,
-        parameters=dict(parameters or {}),
-        planned=None if planned_episodes is None else _whole("planned_episodes", planned_episodes),
-        failure_probability=failure_probability,
-        slater_gap=slater_gap,
-        dual_bound=dual_bound,
-        noisy=noisy,
-        doubling=doubling,
-        task=task,
-        measure_every=_whole("measure_every", measure_every),
-        records=_whole("records", records, least=2, most=_MOST_RECORDS),
-        compiled=compiled,
-        before=0 if start is None else int(start.episodes[-1]),
-    )
-    if not checkpoint_seconds >= 0.0:
-        raise InvalidParameterError(f"checkpoint_seconds is {checkpoint_seconds!r}; expected a number, at least 0.")
-    folder = None if checkpoint is None else Path(checkpoint)
+    given = {name: value for name, value in locals().items() if name in settings()}
+    how = _How(task, checkpoint, checkpoint_seconds, start, progress, compiled, piece)
+    return _train(problem, algorithm, given, how)
+
+
+def execute(
+    config: RunConfig,
+    problem: Problem | None = None,
+    *,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Make the run that a configuration describes, and return it; `train` explains the arguments.
+
+    Without `problem` the configuration must name a shipped one.
+    """
+    given = {name: value for name, value in vars(config).items() if name not in ("problem", "problem_parameters")}
+    made = make(config.problem, **config.problem_parameters) if problem is None else problem
+    return _train(made, given.pop("algorithm"), given, _How(checkpoint=checkpoint, progress=progress))
+
+
+@dataclass(frozen=True)
+class _How:
+    """How a run is made: nothing here changes a number of it."""
+
+    task: Task | None = None
+    checkpoint: str | Path | None = None
+    checkpoint_seconds: float = 10.0
+    start: Run | None = None
+    progress: Callable[[Progress], None] | None = None
+    compiled: bool = True
+    piece: int | None = None
+
+
+def _train(problem: Problem, algorithm: str | Learner, given: dict[str, Any], how: _How) -> Run:
+    if not how.checkpoint_seconds >= 0.0:
+        raise InvalidParameterError(f"checkpoint_seconds is {how.checkpoint_seconds!r}; expected a number, at least 0.")
+    before = 0 if how.start is None else int(how.start.episodes[-1])
+    trainer = _Trainer(problem, algorithm, given, how.task, before, how.compiled)
+    folder = None if how.checkpoint is None else Path(how.checkpoint)
     if folder is not None and os.path.exists(folder / CHECKPOINT):
         trainer.load(folder / CHECKPOINT)
-    elif start is not None:
-        if start.snapshot is None:
+    elif how.start is not None:
+        if how.start.snapshot is None:
             raise InvalidParameterError("this run was loaded from a folder and cannot be trained on; use a checkpoint.")
-        trainer.restore(*start.snapshot, origin="the run to go on from")
-    return trainer.run(folder, checkpoint_seconds, progress, None if piece is None else _whole("piece", piece))
+        trainer.restore(*how.start.snapshot, origin="the run to go on from")
+    piece = None if how.piece is None else whole(1, MOST_EPISODES)("piece", how.piece)
+    return trainer.run(folder, how.checkpoint_seconds, how.progress, piece)
 
 
 class _Trainer:
@@ -164,26 +183,13 @@ class _Trainer:
 
     def __init__(
         self,
-        problem: str | TabularCMDP | ContinuousCMDP | Simulator,
+        problem: Problem,
         algorithm: str | Learner,
-        *,
-        episodes: int,
-        seed: int,
-        preset: str,
-        parameters: dict[str, float],
-        planned: int | None,
-        failure_probability: float,
-        slater_gap: float | None,
-        dual_bound: float | None,
-        noisy: bool,
-        doubling: bool,
+        given: dict[str, Any],
         task: Task | None,
-        measure_every: int,
-        records: int,
-        compiled: bool,
         before: int,
+        compiled: bool,
     ) -> None:
-        named = problem if isinstance(problem, str) else None
         if isinstance(problem, str):
             problem = make(problem)
         elif isinstance(problem, ContinuousCMDP):
@@ -191,17 +197,28 @@ class _Trainer:
         self.cmdp: TabularCMDP | None = None
         self.optimum: Optimum | None = None
         if isinstance(problem, (ModelSimulator, ContinuousSimulator)):
-            self.cmdp, noisy = problem.cmdp, problem.noisy
+            self.cmdp, given["noisy"] = problem.cmdp, problem.noisy
         elif isinstance(problem, TabularCMDP):
             self.cmdp = problem
+        named = isinstance(algorithm, str)
+        if not named and (given["parameters"] or given["dual_bound"] is not None):
+            raise InvalidParameterError("parameters and dual_bound belong to algorithms chosen by name.")
+        config = RunConfig(
+            **{
+                **given,
+                "algorithm": algorithm if named else type(algorithm).__name__,
+                "preset": given["preset"] if named else None,
+            }
+        )
+        planned = config.planned_episodes or before + config.episodes
         if self.cmdp is not None:
             own = None if isinstance(problem, TabularCMDP) else problem
             plays = ModelSimulator if self.cmdp.continuous is None else ContinuousSimulator
-            self.simulator: Simulator = own or plays(self.cmdp, seed=seed, noisy=noisy)
+            self.simulator: Simulator = own or plays(self.cmdp, seed=config.seed, noisy=config.noisy)
             self.optimum = solve(self.cmdp)
             self.display = self.cmdp.display
-            gap = slater_gap if slater_gap is not None else self.optimum.slater_gap or None
-            task = _task_of(self.cmdp, planned or before + episodes, failure_probability, gap, noisy)
+            gap = config.slater_gap if config.slater_gap is not None else self.optimum.slater_gap or None
+            task = _task_of(self.cmdp, planned, config.failure_probability, gap, config.noisy)
         elif task is None:
             raise InvalidParameterError(
                 f"{type(problem).__name__} is a simulator whose model is not known: say what is known of it with "
@@ -211,61 +228,38 @@ class _Trainer:
             assert not isinstance(problem, (str, TabularCMDP))
             self.simulator, self.display = problem, Display.plain(task.num_constraints)
         self.task = task
-        self.learner = self._learner(algorithm, preset, parameters, dual_bound, doubling)
+        self.config = config.but(
+            problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
+        )
+        self.learner = self._learner(algorithm)
         self.compiled = compiled and isinstance(self.simulator, ModelSimulator)
         self.compiled = self.compiled and isinstance(self.learner, (OPDOP, Doubling))
         if self.compiled and isinstance(self.learner, OPDOP):
             self.compiled = isinstance(self.learner.evaluator, CompiledEvaluator)
-        self.measure_every = measure_every
-        self.target = before + episodes
+        self.target = before + config.episodes
         value = self.optimum.value if self.optimum is not None else np.nan
-        self.recorder = Recorder(task.thresholds, value, task.episodes, records)
+        self.recorder = Recorder(task.thresholds, value, task.episodes, config.records)
         self.occupancy = np.zeros((task.horizon, task.num_states, task.num_actions))
         self.waiting: Floats | None = None  # room for policies that will be measured together
         self.reservoir: list[Floats] = []
-        self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+        self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(config.seed).spawn(1)[0])
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # the last one played
         self.seconds = 0.0
-        config = {
-            "problem": self.display.name if named is None else named,
-            "problem_parameters": self.display.parameters,
+        self.origin: dict[str, Any] = {
             "model": None if self.cmdp is None else fingerprint(self.cmdp),
             "task": None if self.cmdp is not None else facts_of(self.simulator, task),
-            "algorithm": algorithm if isinstance(algorithm, str) else type(algorithm).__name__,
-            "preset": preset if isinstance(algorithm, str) else None,
-            "parameters": parameters,
-            "planned_episodes": task.episodes,
-            "failure_probability": failure_probability,
-            "slater_gap": task.slater_gap,
-            "dual_bound": dual_bound,
-            "noisy": noisy,
-            "doubling": doubling,
-            "seed": seed,
-            "measure_every": measure_every,
-            "records": records,
         }
         if self.cmdp is not None and self.cmdp.continuous is not None:
-            config["discretisation"] = refine(self.cmdp).record()
-        self.config = plain(config)
+            self.origin["discretisation"] = refine(self.cmdp).record()
 
-    def _learner(
-        self,
-        algorithm: str | Learner,
-        preset: str,
-        parameters: dict[str, float],
-        dual_bound: float | None,
-        doubling: bool,
-    ) -> Any:
-        if not isinstance(algorithm, str):
-            if parameters or doubling or dual_bound is not None:
-                raise InvalidParameterError("parameters, dual_bound and doubling belong to algorithms chosen by name.")
-            if isinstance(algorithm, (OPDOP, Doubling)):
-                _check_sizes(algorithm.task, self.task)
-            return algorithm
-        build = find(algorithm).build
-        if doubling:
-            return Doubling(self.task, lambda phase: build(phase, preset, dual_bound=dual_bound, **parameters))
-        return build(self.task, preset, dual_bound=dual_bound, **parameters)
+    def _learner(self, algorithm: str | Learner) -> Any:
+        config = self.config
+        if isinstance(algorithm, str):
+            build = find(algorithm).build
+            return build(self.task, config.preset, dual_bound=config.dual_bound, **config.parameters)
+        if isinstance(algorithm, (OPDOP, Doubling)):
+            _check_sizes(algorithm.task, self.task)
+        return algorithm
 
     # Running ---------------------------------------------------------------------------------------------------------
 
@@ -326,7 +320,7 @@ class _Trainer:
                 model,
                 uniforms,
                 first=self.recorder.episodes,
-                measure_every=self.measure_every,
+                measure_every=self.config.measure_every,
                 waiting=self.waiting,
                 occupancy=self.occupancy,
                 record=record,
@@ -353,9 +347,11 @@ class _Trainer:
         if self.cmdp is None:
             self._sample(policy.table)
             totals[0] = episode.signals.sum(axis=1)
-        elif self.recorder.episodes % self.measure_every == 0:
+        elif self.recorder.episodes % self.config.measure_every == 0:
             model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, False)
-            loops.measure(model, by_action(policy.table)[None], float(self.measure_every), self.occupancy, totals)
+            loops.measure(
+                model, by_action(policy.table)[None], float(self.config.measure_every), self.occupancy, totals
+            )
         return totals
 
     def _sample(self, table: Floats) -> None:
@@ -397,7 +393,8 @@ class _Trainer:
             average=Values.of(sums / self.recorder.episodes),
             thresholds=np.array(self.task.thresholds),
             display=self.display,
-            config={**self.config, "episodes": self.recorder.episodes},
+            config=self.config.but(episodes=self.recorder.episodes),
+            origin=dict(self.origin),
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if can_snapshot(self.simulator) else None,
@@ -409,8 +406,8 @@ class _Trainer:
         """Return all that the rest of the run depends on."""
         meta = {
             "kind": KIND,
-            "config": self.config,
-            "episodes": self.target,
+            "config": self.config.but(episodes=self.target).record(),
+            "origin": plain(self.origin),
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
             "simulator": simulator_state(self.simulator),
@@ -433,17 +430,18 @@ class _Trainer:
 
     def restore(self, meta: Mapping[str, Any], arrays: Arrays, *, origin: str) -> None:
         """Go back to a snapshot of the same run."""
-        theirs = meta.get("config")
-        if isinstance(theirs, dict):
-            for name, ours in self.config.items():
-                if theirs.get(name) != ours:
-                    raise InvalidParameterError(
-                        f"{origin} is of another run: its {name} is {reprlib.repr(theirs.get(name))}, and now it is "
-                        f"{reprlib.repr(ours)}. Use the same arguments, or another folder."
-                    )
         try:
-            if not isinstance(theirs, dict):
-                raise OpdopError("it does not say how its run was started.")
+            theirs = RunConfig.of(meta["config"]).record() | {"origin": meta["origin"]}
+        except (KeyError, InvalidParameterError) as error:
+            raise damaged(origin, KIND, error) from error
+        ours = self.config.record() | {"origin": plain(self.origin)}
+        for name in ours.keys() - {"episodes"}:
+            if theirs[name] != ours[name]:
+                raise InvalidParameterError(
+                    f"{origin} is of another run: its {name} is {reprlib.repr(theirs[name])}, and now it is "
+                    f"{reprlib.repr(ours[name])}. Use the same arguments, or another folder."
+                )
+        try:
             self._restore(meta, arrays)
         except Exception as error:  # learners and simulators raise what they like
             raise damaged(origin, KIND, error) from error
@@ -491,10 +489,3 @@ def next_size(size: int, seconds: float) -> int:
     each = max(seconds, 1e-9)
     least = min(max(1, int(_MOST_SECONDS_PER_PIECE / each)), LANES)
     return min(max(least, int(_SECONDS_PER_PIECE / each)), 8 * size, 2**16)
-
-
-def _whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        bounds = f"at least {least}" + ("" if most == math.inf else f", at most {most}")
-        raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, {bounds}.")
-    return int(value)

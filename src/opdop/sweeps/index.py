@@ -150,7 +150,7 @@ def summary(run: Run) -> dict[str, Any]:
     at_last = run.history.row(-1, named=True)
     return {
         **{
-            name: run.config.get(name)
+            name: getattr(run.config, name)
             for name in ("problem", "problem_parameters", "algorithm", "preset", "parameters", "seed")
         },
         "episodes": int(run.episodes[-1]),

@@ -49,7 +49,6 @@ class Settings:
     slater_gap: float | None = None
     dual_bound: float | None = None
     noisy: bool = False
-    doubling: bool = False
     measure_every: int = 1
     records: int = 1000
 
@@ -260,7 +259,7 @@ class _Reader:
         for name, least in (("episodes", 1), ("planned_episodes", 1), ("measure_every", 1), ("records", 2)):
             if name in data:
                 values[name] = self._whole(name, data[name], least)
-        for name in ("noisy", "doubling"):
+        for name in ("noisy",):
             if name in data:
                 values[name] = data[name]
                 if not isinstance(data[name], bool):

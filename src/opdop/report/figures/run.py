@@ -72,7 +72,7 @@ def run_figure(run: Run, *, bound: bool = False) -> Figure:
     strips = [place(1, foot + (count - 1 - i) * (strip + name), strip) for i in range(count)]
     _draw_beliefs(strips, learnt, above=heads[1])
     episodes = f"{learnt.episodes:,} episode{'' if learnt.episodes == 1 else 's'}"
-    words = f"{learnt.method}, {episodes}, seed {run.config['seed']}"
+    words = f"{learnt.method}, {episodes}, seed {run.config.seed}"
     place_of_title = (left - OUTDENT) / (2 * WIDTH), 1.0 - 0.06 / height
     figure.text(*place_of_title, f"{run.display.name}: {words}", fontsize=8.5, fontweight="bold", va="top")
     figure.draw_without_rendering()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from opdop.envs import environments
 from opdop.report.figures.groups import look_of
 from opdop.report.html import svg
 from opdop.report.html.pictures import Picture
@@ -290,24 +291,12 @@ _ORIGIN = ("versions", "commit", "machine")
 
 def _command(group: Group) -> str:
     """Return a shell command that makes the runs of a group again."""
-    config, display = group.runs[0].config, group.runs[0].display
-    if not display.parameters and config["problem"] == "model":
-        return "# a model of one's own: opdop.train(model, ...)"
-    parts = ["opdop", "run", str(config["problem"])]
-    for key, value in display.parameters.items():
-        parts += ["--set", f"{key}={setting_text(value)}"]
-    parts += ["--algorithm", str(config["algorithm"]), "--preset", str(config["preset"])]
-    for key, value in config["parameters"].items():
-        parts += ["--param", f"{key}={setting_text(value)}"]
-    parts += ["--episodes", str(config["episodes"])]
-    if config["planned_episodes"] != config["episodes"]:
-        parts += ["--planned-episodes", str(config["planned_episodes"])]
-    parts += ["--delta", setting_text(config["failure_probability"])] if config["failure_probability"] != 0.05 else []
-    parts += ["--dual-bound", setting_text(config["dual_bound"])] if config["dual_bound"] is not None else []
-    parts += ["--noisy"] * bool(config["noisy"]) + ["--doubling"] * bool(config["doubling"])
-    parts += ["--measure-every", str(config["measure_every"])] if config["measure_every"] != 1 else []
+    run = group.runs[0]
+    if run.config.problem not in environments() or run.config.preset is None:
+        return "# a model or learner of your own: opdop.train(model, ...)"
+    parts = run.config.but(seed=0).command()
     seeds = " ".join(map(str, group.seeds))
-    folder = f"again/{'-'.join(_words_only(f'{display.name} {group.label}'))}"
+    folder = f"again/{'-'.join(_words_only(f'{run.display.name} {group.label}'))}"
     return f"for seed in {seeds}; do {shlex.join(parts)} --seed $seed --out {folder}-$seed; done"
 
 

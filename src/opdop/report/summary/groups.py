@@ -17,25 +17,10 @@ from opdop.model.validation import Floats
 from opdop.report.summary.run_summary import Learnt, Measure
 from opdop.report.summary.statistics import Band, band
 from opdop.report.terminal.tables import setting_text
-from opdop.runs import CHECKPOINT, Run, fingerprint
+from opdop.runs import CHECKPOINT, Run, RunConfig, fingerprint, settings
 
 _RUN = "run.npz"
 _LONGEST = 10 * 2**20  # bytes of a text file that comes with the runs
-
-# What two groups of one problem may differ in, beside the algorithm, with the words for it.
-_WORDS = {
-    "preset": "{}",
-    "parameters": "{}",
-    "episodes": "{} episodes",
-    "planned_episodes": "planned for {}",
-    "failure_probability": "failure probability {}",
-    "slater_gap": "Slater gap {}",
-    "dual_bound": "dual bound {}",
-    "noisy": "noisy",
-    "doubling": "doubling",
-    "measure_every": "one in {} measured",
-    "records": "{} records",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +33,7 @@ class Group:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seed of each run."""
-        return tuple(int(run.config["seed"]) for run in self.runs)
+        return tuple(run.config.seed for run in self.runs)
 
     @cached_property
     def learnt(self) -> tuple[Learnt, ...]:
@@ -123,14 +108,14 @@ class Section:
     @cached_property
     def cmdp(self) -> TabularCMDP | None:
         """The model, built again; None if it is not a problem that ships, or no longer the same."""
-        config = self.learnt.run.config
-        if config["problem"] not in environments():
+        run = self.learnt.run
+        if run.config.problem not in environments():
             return None
         try:
-            built = make(config["problem"], **config["problem_parameters"])
+            built = make(run.config.problem, **run.config.problem_parameters)
         except OpdopError:
             return None
-        return built if fingerprint(built) == config["model"] else None
+        return built if fingerprint(built) == run.origin["model"] else None
 
     @property
     def costs(self) -> tuple[Cost, Cost, Cost]:
@@ -189,7 +174,6 @@ def collect(folder: str | Path) -> Collection:
         try:
             run = Run.load(place)
             Learnt(run)
-            _check_config(run.config)
             if len(run.display.quantities) != 1 + len(run.thresholds):
                 raise OpdopError("its units are not those of its signals.")
             found[shown] = run
@@ -223,26 +207,19 @@ def _places(root: Path) -> Iterator[Path]:
                 yield place
 
 
-def _check_config(config: Mapping[str, Any]) -> None:
-    wanted = ("problem", "problem_parameters", "model", "algorithm", "seed", *_WORDS)
-    lacking = [name for name in wanted if name not in config]
-    if lacking or not isinstance(config["problem_parameters"], dict) or not isinstance(config["seed"], int):
-        raise OpdopError(f"it does not say how it was made: {', '.join(lacking) or 'problem_parameters, seed'}.")
-
-
 def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
     """Group runs by problem and then by everything but the seed; the same run twice counts once."""
     problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
     repeated = []
     for place, run in ((place, replace(run, display=_printable(run.display))) for place, run in runs.items()):
         config = run.config
-        problem = f"{config['problem']} {_key(config['parameters'])} {config['model']}"
-        group = _key({name: value for name, value in config.items() if name != "seed"})
+        problem = f"{config.problem} {_key(config.problem_parameters)} {run.origin.get('model')}"
+        group = _key({**config.record(), "seed": None})
         seeds = problems.setdefault(problem, {}).setdefault(group, {})
-        if config["seed"] in seeds:
-            repeated.append(Missing(place, f"the same run as {seeds[config['seed']][0]}, which is in the report."))
+        if config.seed in seeds:
+            repeated.append(Missing(place, f"the same run as {seeds[config.seed][0]}, which is in the report."))
         else:
-            seeds[config["seed"]] = (place, run)
+            seeds[config.seed] = (place, run)
     sections: list[Section] = []
     used: set[str] = set()
     for _, groups in sorted(problems.items()):
@@ -271,21 +248,21 @@ def printable(text: object) -> str:
     return "".join(sign for sign in str(text) if sign in "\n\t" or sign.isprintable())
 
 
-def _labels(configs: list[Mapping[str, Any]]) -> list[str]:
+def _labels(configs: list[RunConfig]) -> list[str]:
     """Return the shortest names that tell groups apart: the algorithm, and what they differ in."""
-    differing = [name for name in _WORDS if len({_key({"": config.get(name)}) for config in configs}) > 1]
-    if all(config.get("planned_episodes") == config.get("episodes") for config in configs):
-        differing = [name for name in differing if name != "planned_episodes"]
+    varying = [name for name in settings() if len({_key({"": getattr(each, name)}) for each in configs}) > 1]
+    if all(config.planned_episodes == config.episodes for config in configs):
+        varying = [name for name in varying if name != "planned_episodes"]
     labels = []
     for config in configs:
-        words = [str(config["algorithm"])]
-        for name in differing:
-            value = config.get(name)
+        words = [config.algorithm]
+        for name in varying:
+            value = getattr(config, name)
             if isinstance(value, Mapping):
                 value = " ".join(f"{parameter}={setting_text(each)}" for parameter, each in value.items())
-            if value:
+            if value and name != "algorithm":
                 shown = f"{value:,}" if isinstance(value, int) else setting_text(value)
-                words.append(_WORDS[name].format(shown))
+                words.append(settings()[name].label.format(shown))
         labels.append(" ".join(words))
     used: set[str] = set()
     return [_free(printable(label), used) for label in labels]

@@ -90,10 +90,10 @@ class Learnt:
             shape=self.shape,
             thresholds=self.run.thresholds,
             episodes=self.episodes,
-            failure_probability=float(self.run.config["failure_probability"]),
-            noisy=bool(self.run.config["noisy"]),
+            failure_probability=self.run.config.failure_probability,
+            noisy=self.run.config.noisy,
             optimum=self.optimum,
-            own_learner=self.run.config["preset"] is None,
+            own_learner=self.run.config.preset is None,
         )
 
     @property
@@ -115,18 +115,18 @@ class Learnt:
     @property
     def ignores_promises(self) -> bool:
         """Whether the algorithm looks for the best reward alone."""
-        return bool(self.run.config["algorithm"] == "oppo")
+        return self.run.config.algorithm.endswith("oppo")
 
     @property
     def method(self) -> str:
         """The algorithm, and the preset of its constants if it has one."""
         config = self.run.config
-        return f"{config['algorithm']}, preset {config['preset']}" if config["preset"] else str(config["algorithm"])
+        return f"{config.algorithm}, preset {config.preset}" if config.preset else config.algorithm
 
     @property
     def exact(self) -> bool:
         """Whether every episode was measured."""
-        return int(self.run.config["measure_every"]) == 1
+        return self.run.config.measure_every == 1
 
     def column(self, name: str) -> Floats:
         """Return a column of the history, [K']."""
@@ -243,17 +243,17 @@ class Learnt:
                 subject = f"The promise on {promise.quantity.name}" if many else "The promise"
                 notes.append(f"{subject} does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.")
         if not self.exact:
-            every = int(self.run.config["measure_every"])
+            every = self.run.config.measure_every
             notes.append(
                 f"One episode in {every:,} was measured and stands for the {every - 1:,} after it, so averages, regret "
                 "and violations are estimates and not exact sums; the learning itself is the same."
             )
-        if "discretisation" in self.run.config:
+        if "discretisation" in self.run.origin:
             notes.append(
                 "States are continuous: the learner saw them as they are. The optimum and all values are those of a "
                 "discretisation."
             )
-        if self.run.config["doubling"]:
+        if "doubling_phase" in self.run.constants:
             notes.append("The plan doubled as it was used up; the constants are those of the last plan.")
         return tuple(notes)
 
@@ -272,11 +272,11 @@ class Learnt:
             "actions": A,
             "stages": H,
             "constraints": len(self.promises),
-            "algorithm": config["algorithm"],
+            "algorithm": config.algorithm,
             "episodes": self.episodes,
-            **{key: config[key] for key in ("seed", "preset", "noisy", "doubling", "measure_every")},
+            **{key: getattr(config, key) for key in ("seed", "preset", "noisy", "measure_every")},
             "exact": self.exact,
-            "discretisation": config.get("discretisation"),
+            "discretisation": run.origin.get("discretisation"),
             "constants": dict(run.constants),
             "reward": {
                 **words_of(self.reward),

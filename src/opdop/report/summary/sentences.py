@@ -146,7 +146,7 @@ def bands(section: Section) -> str:
 def headline(collection: Collection) -> str:
     """Return what the report is about, in a few words."""
     problems = list(dict.fromkeys(section.name for section in collection.sections))
-    labels = {group.runs[0].config["algorithm"] for section in collection.sections for group in section.groups}
+    labels = {group.runs[0].config.algorithm for section in collection.sections for group in section.groups}
     who = _list(sorted(str(label) for label in labels))
     return f"{who} on {_list(problems)}"
 

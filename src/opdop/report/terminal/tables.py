@@ -154,13 +154,13 @@ def run_page(learnt: Learnt) -> RenderableType:
     for label, words in card_lines(learnt):
         facts.add_row(label, words)
     pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
-    facts.add_row("episodes", f"{pace}; seed {config['seed']}" + (", noisy signals" if config["noisy"] else ""))
+    facts.add_row("episodes", f"{pace}; seed {config.seed}" + (", noisy signals" if config.noisy else ""))
     words = sizes_text(S, A, H, len(learnt.promises))
-    if "discretisation" in config:
+    if "discretisation" in run.origin:
         words = words.replace(" state", " carried state", 1)
     facts.add_row("size", words)
-    if "discretisation" in config:
-        facts.add_row("discretised", discretisation_text(config["discretisation"], learnt.reward))
+    if "discretisation" in run.origin:
+        facts.add_row("discretised", discretisation_text(run.origin["discretisation"], learnt.reward))
     facts.add_row("parameters", settings(run.display) or "none")
     notes = [Text(note, style="yellow") for note in learnt.notes]
     gap = Text("")
