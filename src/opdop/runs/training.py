@@ -128,7 +128,8 @@ def train(
     >>> run.episodes[-1], run.constants["preset"]
     (np.int64(2000), 'practical')
     """
-    given = {name: value for name, value in locals().items() if name in settings()}
+    asked = dict(locals())
+    given = {name: asked[name] for name in settings() if name not in ("problem", "problem_parameters", "algorithm")}
     how = _How(task, checkpoint, checkpoint_seconds, start, progress, compiled, piece)
     return _train(problem, algorithm, given, how)
 
