@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opdop.kernels import dynamic_programming
-from opdop.model import InvalidModelError, PolicyMixture, TabularCMDP, TabularPolicy, as_policy
+from opdop.model import InvalidModelError, PolicyMixture, Problem, TabularCMDP, TabularPolicy, as_policy
 from opdop.model.validation import Floats
 
 
@@ -30,8 +30,13 @@ class Values:
         return np.concatenate([[self.reward], self.utilities])
 
 
-def evaluate(cmdp: TabularCMDP, policy: Any) -> Values:
-    """Return the exact expected totals of a policy: a TabularPolicy, an array [H, S, A], or a PolicyMixture."""
+def evaluate(problem: Problem, policy: Any) -> Values:
+    """Return the exact expected totals of a policy: a TabularPolicy, an array [H, S, A], or a PolicyMixture.
+
+    Those of a continuous problem are measured on its discretisation, for whose states the policy is then a table.
+    Raises InvalidModelError if the policy does not fit the model.
+    """
+    cmdp = problem.tabular()
     if isinstance(policy, PolicyMixture):
         parts = [evaluate(cmdp, part).totals for part in policy.parts]
         return Values.of(policy.weights @ np.array(parts))
