@@ -231,7 +231,7 @@ def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:
 def _get(name: object) -> Environment:
     known = environments()
     if not isinstance(name, str) or name not in known:
-        near = suggestion(name, known) if isinstance(name, str) else ""
+        near = suggestion(name, known)
         raise InvalidParameterError(f"there is no environment {name!r}.{near} Environments: {', '.join(known)}.")
     return known[name]
 

@@ -6,7 +6,7 @@ from opdop.planning.lp import LP_TOLERANCE, solve_lp
 from opdop.planning.optimum import Optimum
 from opdop.planning.refinement import Refinement, refine
 from opdop.planning.solver import solve
-from opdop.planning.values import Values, evaluate, occupancy, to_markov, value_functions
+from opdop.planning.values import Values, evaluate, occupancy, policy_with_occupancy, to_markov, value_functions
 
 __all__ = [
     "LP_TOLERANCE",
@@ -15,6 +15,7 @@ __all__ = [
     "Values",
     "evaluate",
     "occupancy",
+    "policy_with_occupancy",
     "refine",
     "solve",
     "solve_by_column_generation",

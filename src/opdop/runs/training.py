@@ -36,7 +36,7 @@ from opdop.model import (
     TabularPolicy,
 )
 from opdop.model.validation import Floats
-from opdop.planning import Optimum, Values, evaluate, refine, solve
+from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
     KIND,
@@ -378,9 +378,7 @@ class _Trainer:
         policy = TabularPolicy.trusted(self.policy.copy())
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
-            visits = self.occupancy.sum(axis=2, keepdims=True)
-            share = self.occupancy / np.where(visits > 0.0, visits, 1.0)
-            mixture = TabularPolicy(np.where(visits > 0.0, share, policy.table))
+            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table)
         else:
             mixture = PolicyMixture(self.reservoir)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
