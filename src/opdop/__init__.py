@@ -1,6 +1,8 @@
 """Learn a good policy in an unknown environment under constraints, with regret and violation measured."""
 
-from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+from typing import TYPE_CHECKING
+
+from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task
 from opdop.envs import environments, evaluate, make, solve
 from opdop.model import (
     ContinuousCMDP,
@@ -25,6 +27,9 @@ from opdop.planning import Optimum, Values
 from opdop.runs import Run, train
 from opdop.sweeps import Spec, Sweep
 from opdop.sweeps import run_sweep as sweep
+
+if TYPE_CHECKING:
+    from opdop.algorithms import algorithms  # at run time this is the package, which can be called
 
 __version__ = "0.1.0"
 
