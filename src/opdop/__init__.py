@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task
-from opdop.envs import environments, evaluate, make, solve
+from opdop.envs import environments, make, solve
 from opdop.model import (
     ContinuousCMDP,
     ContinuousSimulator,
@@ -23,7 +23,7 @@ from opdop.model import (
     TabularCMDP,
     TabularPolicy,
 )
-from opdop.planning import Optimum, Values
+from opdop.planning import Optimum, Values, evaluate
 from opdop.runs import Run, train
 from opdop.sweeps import Spec, Sweep
 from opdop.sweeps import run_sweep as sweep

@@ -257,7 +257,7 @@ def test_random_tabular_gives_up_when_nothing_binds() -> None:
 
 @every_environment
 def test_every_environment_binds_with_slack_to_spare(name: str) -> None:
-    cmdp = make(name)
+    cmdp = make(name).tabular()
     optimum = solve(cmdp)
     assert optimum.slater_gap > 1e-3
     assert optimum.active.all()
@@ -268,7 +268,7 @@ def test_every_environment_binds_with_slack_to_spare(name: str) -> None:
 
 @every_environment
 def test_every_environment_has_the_optimum_of_the_occupancy_program(name: str) -> None:
-    cmdp = make(name)
+    cmdp = make(name).tabular()
     optimum, program = solve(cmdp), solve_lp(cmdp)
     assert optimum.value == pytest.approx(program.value, abs=1e-6)
     assert optimum.dual == pytest.approx(program.dual, abs=1e-5)
@@ -277,7 +277,7 @@ def test_every_environment_has_the_optimum_of_the_occupancy_program(name: str) -
 
 @every_environment
 def test_every_environment_is_the_same_each_time(name: str) -> None:
-    first, second = make(name), make(name)
+    first, second = make(name).tabular(), make(name).tabular()
     for one, other in zip(first.transitions, second.transitions, strict=True):
         assert np.array_equal(one, other)
     for field in ("signals", "thresholds", "initial"):
@@ -287,7 +287,7 @@ def test_every_environment_is_the_same_each_time(name: str) -> None:
 
 @every_environment
 def test_every_environment_is_the_same_dense_and_sparse(name: str) -> None:
-    cmdp = make(name)
+    cmdp = make(name).tabular()
     dense, sparse = solve(cmdp.dense()), solve(cmdp.sparse())
     assert dense.value == pytest.approx(sparse.value, abs=1e-9)
     assert dense.dual == pytest.approx(sparse.dual, abs=1e-9)
@@ -295,8 +295,8 @@ def test_every_environment_is_the_same_dense_and_sparse(name: str) -> None:
 
 
 @every_environment
-def test_every_environment_speaks_in_its_own_words(name: str) -> None:
-    entry, cmdp = environments()[name], make(name)
+def test_every_environment_has_a_name_a_summary_and_units(name: str) -> None:
+    entry, cmdp = environments()[name], make(name).tabular()
     display = cmdp.display
     assert display.name == entry.name == name
     assert display.summary == entry.summary
@@ -328,7 +328,7 @@ def test_every_environment_keeps_the_values_it_was_built_from(name: str) -> None
     assert cmdp.display.parameters == {**defaults, **stages}
     assert make(name, **dict(cmdp.display.parameters)).display == cmdp.display
     copied = pickle.loads(pickle.dumps(cmdp))
-    assert np.array_equal(copied.signals, cmdp.signals)
+    assert np.array_equal(copied.tabular().signals, cmdp.tabular().signals)
     assert copied.display == cmdp.display
 
 

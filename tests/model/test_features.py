@@ -234,7 +234,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "base with a negative entry": (
         lambda: mixture([np.where(np.arange(12).reshape(2, 3, 2) == 10, -0.5, GOOD) + 0.0], ones(2, 3, 1)),
-        r"bases\[0\] .*state 1, action 2",
+        r"bases\[0\]\[5, 0\] \(state 1, action 2, next state 0\) is -0.5",
     ),
     "base with a negative entry that sums to 1": (
         lambda: mixture([np.array([[[1.0, 0.0]], [[1.5, -0.5]]])], ones(2, 1, 1)),

@@ -233,8 +233,7 @@ def test_what_breaks_the_assumption_is_named(name: str):
 
 def test_what_the_assumption_allows_is_accepted():
     linear = LinearCMDP(**good())
-    assert "2 states" not in repr(linear)
-    assert "mixture: 4 states, 2 actions, d1 = 2, d2 = 2), 3 stages, 1 constraints" in repr(linear)
+    assert repr(linear) == "LinearCMDP('model': 4 states, 2 actions, 3 stages, 1 constraint, sparse, per-stage)"
     # Exactly at the bounds: weights of norm sqrt(d2), integrals of norm sqrt(d1) H.
     at_bound = {**good(), "reward_weights": np.ones((H, 2)), "utility_weights": np.ones(2)}
     np.testing.assert_allclose(LinearCMDP(**at_bound).tabular().rewards, 1.0, rtol=1e-15)

@@ -97,4 +97,4 @@ def _with_signals(name: str, features: Features, theta: Any, random: np.random.G
     """Draw the signals' weights, and return the problem."""
     reward, utility = random.random((2, stages, features.signal_dim))
     display = Display(name, quantities=(Quantity("reward", "points"), Quantity("utility", "points")))
-    return LinearCMDP(features, theta, reward, utility, SLACK, display=display).tabular()
+    return LinearCMDP(features, theta, reward, utility, SLACK, display=display)
