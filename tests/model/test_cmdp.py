@@ -56,7 +56,7 @@ def ring(states: int, successors: int = 3, actions: int = 2) -> sparse.csr_array
 
 
 @given(sketches())
-def test_a_model_says_back_what_it_was_made_of(sketch: Sketch):
+def test_a_model_returns_the_arrays_it_was_made_of(sketch: Sketch):
     cmdp = sketch.build()
     H, S, A, I = sketch.sizes
     np.testing.assert_allclose(kernel_of(cmdp), sketch.P, rtol=0, atol=1e-15)
@@ -265,7 +265,7 @@ def test_a_sparse_model_never_becomes_dense():
     assert optimum.value > values.reward
 
 
-def test_explicit_zeros_of_a_sparse_model_are_not_kept():
+def test_explicit_zeros_of_a_sparse_model_are_not_stored():
     matrix = ring(10)
     padded = sparse.csr_array((np.zeros(5), (np.arange(5), np.arange(5))), shape=matrix.shape)
     data = np.concatenate([matrix.data, padded.data])
@@ -302,7 +302,7 @@ def test_a_shown_difference_is_the_difference_of_what_is_shown(scale: float, off
     assert quantity.shown_difference(one - two) == pytest.approx(difference, rel=1e-9, abs=1e-9)
 
 
-def test_a_display_without_quantities_speaks_plainly():
+def test_a_display_without_quantities_gets_plain_names():
     arguments = sketch_of(0, constraints=2, tightness=["too much"]).arguments()
     cmdp = TabularCMDP(**arguments, display=Display("harbour"))
     assert repr(cmdp).startswith("TabularCMDP('harbour': ")

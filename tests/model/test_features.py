@@ -110,7 +110,7 @@ def test_mixture_embedding_and_array_of_one_kernel_agree(seed: int, S: int, A: i
 
 @settings(max_examples=60)
 @given(SEEDS, st.integers(1, 40), st.integers(1, 3), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.15, 0.3, 1.0]))
-def test_an_array_is_kept_as_lists_where_it_is_mostly_zero(seed: int, S: int, A: int, d: int, share: float):
+def test_an_array_is_stored_as_lists_where_it_is_mostly_zero(seed: int, S: int, A: int, d: int, share: float):
     rng = np.random.default_rng(seed)
     psi = rng.normal(size=(S, A, S, d)) * (rng.random((S, A, S, d)) < share)
     v, weights = rng.normal(size=S), rng.normal(size=d)
@@ -148,7 +148,7 @@ def test_sparse_and_dense_bases_agree(make: Any):
         for ours, theirs in zip(features.form, dense.form, strict=True):
             np.testing.assert_array_equal(ours, theirs)
             assert ours.dtype == theirs.dtype
-    # Only successors that a base allows are kept.
+    # Only successors that a base allows are stored.
     assert isinstance(dense.form, kernel.Listed)
     assert len(dense.form.psi) == np.count_nonzero(bases)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdop import InvalidModelError, Policy, PolicyMixture, TabularCMDP, TabularPolicy, evaluate
-from opdop.planning import occupancy, to_markov, value_functions
+from opdop.planning import occupancy, policy_with_occupancy, to_markov, value_functions
 from tests.support.strategies import (
     Array,
     Sketch,
@@ -97,7 +97,7 @@ def test_the_markov_policy_of_a_mixture_has_its_occupancy_and_values(case: tuple
 
 
 def test_mixing_tables_stage_by_stage_is_something_else():
-    # State 1 pays at the last stage, and is reached by taking action 1 twice: both times or never, if a part is kept.
+    # State 1 pays at the last stage, and is reached by taking action 1 twice: both times or never, if one part plays the episode.
     P = np.zeros((3, 2, 2, 2))
     P[..., 0] = 1.0
     P[0, :, 1] = P[1, 1, 1] = 0.0, 1.0
@@ -122,6 +122,29 @@ def test_where_no_part_goes_the_heaviest_part_decides():
     np.testing.assert_allclose(markov.table[unvisited], tables[1][unvisited], rtol=0, atol=1e-15)
 
 
+@given(sketches_with_policy(), st.floats(1e-3, 1e3))
+def test_a_policy_is_recovered_from_its_occupancy_of_any_scale(case: tuple[Sketch, Array], scale: float):
+    sketch, table = case
+    visits = occupy_plainly(sketch.P, table, sketch.initial)
+    visits[visits < 1e-9] = 0.0
+    fallback = 1.0 / table.shape[2]
+    found = policy_with_occupancy(scale * visits, unvisited=fallback).table
+    reached = visits.sum(axis=2) > 0.0
+    np.testing.assert_allclose(found[reached], table[reached], rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(found[~reached], fallback)
+
+
+def test_anything_with_action_probabilities_is_a_policy():
+    class Second:
+        def probabilities(self, stage: int, state: int) -> np.ndarray:
+            return np.array([0.0, 1.0])
+
+    sketch = sketch_of(2, states=3, actions=2)
+    table = np.zeros((sketch.sizes[0], 3, 2))
+    table[..., 1] = 1.0
+    assert evaluate(sketch.build(), Second()).reward == evaluate(sketch.build(), table).reward
+
+
 def test_weights_left_out_are_equal():
     sketch = sketch_of(1)
     mixture = PolicyMixture([policy_table(seed, sketch) for seed in range(4)])
@@ -132,7 +155,7 @@ def test_weights_left_out_are_equal():
 
 
 @given(sketches_with_policy())
-def test_a_policy_says_how_likely_each_action_is(case: tuple[Sketch, Array]):
+def test_a_policy_returns_its_action_probabilities(case: tuple[Sketch, Array]):
     sketch, table = case
     policy = TabularPolicy(table)
     assert isinstance(policy, Policy)

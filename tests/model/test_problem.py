@@ -86,5 +86,5 @@ def test_a_discretisation_is_a_plain_model_that_is_learnt_by_counting() -> None:
 
 def test_a_shipped_problem_is_solved_by_its_name() -> None:
     assert opdop.solve("factored").value == opdop.solve(opdop.make("factored")).value
-    with pytest.raises(opdop.InvalidParameterError, match="no environment 'factred'. Did you mean 'factored'?"):
+    with pytest.raises(opdop.InvalidParameterError, match=r"no environment 'factred'\. Did you mean 'factored'\?"):
         opdop.solve("factred")

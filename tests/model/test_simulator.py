@@ -248,7 +248,7 @@ def test_a_noisy_signal_of_mean_zero_or_one_is_certain(mean: float):
 # Mixtures
 
 
-def test_a_mixture_keeps_one_part_for_the_whole_episode(cmdp: TabularCMDP):
+def test_a_mixture_plays_one_part_for_the_whole_episode(cmdp: TabularCMDP):
     H, S, A = cmdp.horizon, cmdp.num_states, cmdp.num_actions
     parts = [TabularPolicy.deterministic(np.full((H, S), a), A) for a in range(A)]
     weights = np.array([0.5, 0.0, 0.5])

@@ -27,8 +27,8 @@ Function = Callable[[Floats], Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SeparableFeatures:
-    """psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)); component l * r + r'."""
+class _Family:
+    """What both families have: sizes, bounds on the weights' norms, and the features of signals."""
 
     name: str
     nodes: Nodes
@@ -39,9 +39,23 @@ class SeparableFeatures:
     signal_norm: float
     folded: int  # components of right, for psi = left outer right; otherwise 0
     row_dim: int  # components of what changes with the state: left's, or psi's
+    varphi: Function
+
+    def signal_features(self, states: Floats) -> Floats:
+        """Return varphi [n, A, d2] at states [n, dim]."""
+        return _called("varphi", self.varphi, states, (self.num_actions, self.signal_dim))
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_actions} actions, d1 = {self.kernel_dim}, d2 = {self.signal_dim}"
+        return f"{type(self).__name__}({sizes})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeparableFeatures(_Family):
+    """psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)); component l * r + r'."""
+
     left: Function
     densities: tuple[Density, ...]
-    varphi: Function
 
     def rows(self, state: Floats) -> Rows:
         """Return the features of one state [dim]."""
@@ -54,10 +68,6 @@ class SeparableFeatures:
         right, N = np.zeros((self.folded, len(states))), len(self.nodes)
         right[:, :N] = self.nodes.weights * np.array([q.pdf(self.nodes.points) for q in self.densities])
         return Embedded(_by_component(_called("left", self.left, states, (self.num_actions, self.row_dim))), right)
-
-    def signal_features(self, states: Floats) -> Floats:
-        """Return varphi [n, A, d2] at states [n, dim]."""
-        return _called("varphi", self.varphi, states, (self.num_actions, self.signal_dim))
 
     def place(self, form: Form, index: int, rows: Rows) -> None:
         """Write the features of one state into a form."""
@@ -90,25 +100,12 @@ class SeparableFeatures:
         chosen = int(np.searchsorted(ends, which * ends[-1], side="right"))
         return self.densities[min(chosen, self.folded - 1)].draw(np.array(uniforms))
 
-    def __repr__(self) -> str:
-        return _described(self)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GeneralFeatures:
+class GeneralFeatures(_Family):
     """psi(x, a, y) as any function; next states are drawn by rejection under a bound on the density."""
 
-    name: str
-    nodes: Nodes
-    num_actions: int
-    kernel_dim: int
-    signal_dim: int
-    kernel_norm: float
-    signal_norm: float
-    folded: int
-    row_dim: int
     psi: Callable[[Floats, Floats], Any]
-    varphi: Function
     highest: float
 
     def rows(self, state: Floats) -> Rows:
@@ -128,10 +125,6 @@ class GeneralFeatures:
             np.tile(np.arange(N, dtype=np.int32), d * S * A),
             np.ascontiguousarray(psi.transpose(3, 1, 0, 2)).ravel(),
         )
-
-    def signal_features(self, states: Floats) -> Floats:
-        """Return varphi [n, A, d2] at states [n, dim]."""
-        return _called("varphi", self.varphi, states, (self.num_actions, self.signal_dim))
 
     def place(self, form: Form, index: int, rows: Rows) -> None:
         """Write the features of one state into a form."""
@@ -171,9 +164,6 @@ class GeneralFeatures:
         if psi.shape != expected:
             raise InvalidModelError(f"psi returns shape {list(psi.shape)}; expected [n,A,m,d1] = {list(expected)}.")
         return psi
-
-    def __repr__(self) -> str:
-        return _described(self)
 
 
 ContinuousFeatures = SeparableFeatures | GeneralFeatures
@@ -234,7 +224,7 @@ def densities(left: Function, bases: Sequence[Density], varphi: Function, nodes:
     is_mixture = bool((table >= 0.0).all() and (np.abs(table.sum(axis=-1) - 1.0) <= 1e-9).all())
     norm = np.sqrt(dl) if is_mixture else np.sqrt(d1)
     return SeparableFeatures(
-        "densities", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), len(given), dl, left, given, varphi
+        "densities", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), len(given), dl, varphi, left, given
     )
 
 
@@ -265,7 +255,7 @@ def general(
     if not (np.isfinite(norm) and norm > 0.0):
         raise InvalidModelError(f"kernel_norm is {kernel_norm}; expected a bound on a norm, so a number above 0.")
     return GeneralFeatures(
-        "general", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), 0, d1, psi, varphi, float(highest)
+        "general", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), 0, d1, varphi, psi, float(highest)
     )
 
 
@@ -292,8 +282,3 @@ def _called(name: str, function: Function, states: Floats, sizes: tuple[int, int
     if values.shape != expected:
         raise InvalidModelError(f"{name} returns shape {list(values.shape)}; expected [n,A,d] = {list(expected)}.")
     return values
-
-
-def _described(features: ContinuousFeatures) -> str:
-    kind = type(features).__name__
-    return f"{kind}({features.num_actions} actions, d1 = {features.kernel_dim}, d2 = {features.signal_dim})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import special
@@ -39,6 +39,7 @@ class TruncatedNormal:
     0.5
     """
 
+    dim: ClassVar[int] = 1
     mean: float
     deviation: float
 
@@ -48,11 +49,6 @@ class TruncatedNormal:
         low, high = self._ends
         if not high - low > 1e-12:
             raise InvalidModelError(f"{self} has no mass in [0, 1]; expected a mean nearer to it.")
-
-    @property
-    def dim(self) -> int:
-        """One coordinate."""
-        return 1
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -76,6 +72,7 @@ class TruncatedNormal:
 class Steps:
     """A density on [0, 1] that is constant on equal cells, with the given mass in each."""
 
+    dim: ClassVar[int] = 1
     masses: tuple[float, ...]
 
     def __init__(self, masses: Any) -> None:
@@ -83,11 +80,6 @@ class Steps:
         if values.ndim != 1 or not values.size or values.min() < 0.0 or abs(values.sum() - 1.0) > 1e-9:
             raise InvalidModelError(f"masses are {values.tolist()}; expected probabilities that sum to 1.")
         object.__setattr__(self, "masses", tuple((values / values.sum()).tolist()))
-
-    @property
-    def dim(self) -> int:
-        """One coordinate."""
-        return 1
 
     def pdf(self, points: Floats) -> Floats:
         """Return the density [n] at points [n, 1]."""

@@ -126,3 +126,14 @@ class PolicyMixture:
 def as_policy(policy: Any) -> TabularPolicy:
     """Return a TabularPolicy as it is, or the policy of a table [H, S, A]; raise InvalidModelError if it is none."""
     return policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
+
+
+def fitting_table(policy: Any, horizon: int, states: int, actions: int) -> Floats:
+    """Return any policy as a table [H, S, A]; raise InvalidModelError if it has other sizes."""
+    if not isinstance(policy, TabularPolicy) and isinstance(policy, Policy):
+        policy = [[policy.probabilities(h, x) for x in range(states)] for h in range(horizon)]
+    table, sizes = as_policy(policy).table, [horizon, states, actions]
+    if list(table.shape) != sizes:
+        found, expected = list(table.shape), ",".join(map(str, sizes))
+        raise InvalidModelError(f"policy has shape {found}; expected [H,S,A] = [{expected}].")
+    return table

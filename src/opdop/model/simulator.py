@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
-from opdop.model.errors import InvalidModelError
-from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
+from opdop.model.policy import Policy, PolicyMixture, fitting_table
 from opdop.model.validation import Floats
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class ModelSimulator:
         cmdp = self.cmdp
         if isinstance(policy, PolicyMixture):
             policy = policy.parts[dynamic_programming.draw(policy.weights, self.generator.random())]
-        table = self._table(policy)
+        table = fitting_table(policy, cmdp.horizon, cmdp.num_states, cmdp.num_actions)
         states = np.empty(cmdp.horizon + 1, dtype=np.int64)
         actions = np.empty(cmdp.horizon, dtype=np.int64)
         signals = np.empty((1 + cmdp.num_constraints, cmdp.horizon))
@@ -76,13 +75,3 @@ class ModelSimulator:
             cmdp.transitions, cmdp.signals, table, cmdp.initial, self.noisy, uniforms, states, actions, signals
         )
         return Episode(states, actions, signals)
-
-    def _table(self, policy: Any) -> Floats:
-        """Return any policy as a table [H, S, A]."""
-        H, S, A = self.cmdp.horizon, self.cmdp.num_states, self.cmdp.num_actions
-        if not isinstance(policy, TabularPolicy) and isinstance(policy, Policy):
-            policy = [[policy.probabilities(h, x) for x in range(S)] for h in range(H)]
-        table = as_policy(policy).table
-        if table.shape != (H, S, A):
-            raise InvalidModelError(f"policy has shape {list(table.shape)}; expected [H,S,A] = [{H},{S},{A}].")
-        return table

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from opdop.kernels import dynamic_programming
-from opdop.model import InvalidModelError, PolicyMixture, Problem, TabularCMDP, TabularPolicy, as_policy
+from opdop.model import PolicyMixture, Problem, TabularCMDP, TabularPolicy
+from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats
 
 
@@ -31,7 +32,7 @@ class Values:
 
 
 def evaluate(problem: Problem, policy: Any) -> Values:
-    """Return the exact expected totals of a policy: a TabularPolicy, an array [H, S, A], or a PolicyMixture.
+    """Return the exact expected totals of a policy: a table [H, S, A], a PolicyMixture, or any `Policy`.
 
     Those of a continuous problem are measured on its discretisation, for whose states the policy is then a table.
     Raises InvalidModelError if the policy does not fit the model.
@@ -41,14 +42,14 @@ def evaluate(problem: Problem, policy: Any) -> Values:
         parts = [evaluate(cmdp, part).totals for part in policy.parts]
         return Values.of(policy.weights @ np.array(parts))
     v = np.empty((1 + cmdp.num_constraints, 2, cmdp.num_states))
-    dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
+    dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, _table(cmdp, policy), v)
     return Values.of(v[:, 0] @ cmdp.initial)
 
 
 def value_functions(cmdp: TabularCMDP, policy: Any) -> Floats:
     """Return the value of every signal at every stage and state, [1+I, H+1, S]."""
     v = np.empty((1 + cmdp.num_constraints, cmdp.horizon + 1, cmdp.num_states))
-    dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, fitting_table(cmdp, policy), v)
+    dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, _table(cmdp, policy), v)
     return v
 
 
@@ -59,7 +60,7 @@ def occupancy(cmdp: TabularCMDP, policy: Any) -> Floats:
         for weight, part in zip(policy.weights, policy.parts, strict=True):
             total += weight * occupancy(cmdp, part)
         return total
-    table = fitting_table(cmdp, policy)
+    table = _table(cmdp, policy)
     visits: Floats = dynamic_programming.visit(cmdp.transitions, table, cmdp.initial)
     return visits[:, :, None] * table
 
@@ -85,12 +86,5 @@ def to_markov(cmdp: TabularCMDP, mixture: PolicyMixture) -> TabularPolicy:
     return policy_with_occupancy(occupancy(cmdp, mixture), heaviest.table)
 
 
-def fitting_table(cmdp: TabularCMDP, policy: Any) -> Floats:
-    """Return a policy's table [H, S, A]; raise InvalidModelError if it is not one for this model."""
-    table = as_policy(policy).table
-    expected = (cmdp.horizon, cmdp.num_states, cmdp.num_actions)
-    if table.shape != expected:
-        raise InvalidModelError(
-            f"policy has shape {list(table.shape)}; expected [H,S,A] = {list(expected)} for this model."
-        )
-    return table
+def _table(cmdp: TabularCMDP, policy: Any) -> Floats:
+    return fitting_table(policy, cmdp.horizon, cmdp.num_states, cmdp.num_actions)
