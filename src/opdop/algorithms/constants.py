@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -240,6 +240,10 @@ class Constants:
     radius: Radius  # beta, stage by stage
     ridge: float  # lambda
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
+
+    def unconstrained(self) -> Constants:
+        """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
+        return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0)
 
     def described(self, task: Task) -> dict[str, Any]:
         """Return everything but the evaluator's own constants as plain data, to be stored with every result."""

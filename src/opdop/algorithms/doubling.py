@@ -16,12 +16,30 @@ from opdop.model import Episode, OpdopError, TabularPolicy
 FIRST_PLAN = 1024
 
 
-class Doubling:
-    """Runs a fresh learner for `first` episodes, then one for twice as many, and so on.
+def phase_task(task: Task, phase: int, first: int = FIRST_PLAN) -> Task:
+    """Return the task of one phase: first * 2^phase planned episodes, and its share of the failure probability.
 
-    Each phase has the constants of its own length. Phase i may fail with probability p / ((i+1)(i+2)), so all of them
-    together with at most p. The phases' bounds C sqrt(K_i) add up to at most sqrt(2)/(sqrt(2) - 1) times that of the
-    last phase: the rate is kept, the constant grows.
+    Phase i may fail with probability p / ((i+1)(i+2)). These shares add up to at most p.
+    """
+    return task.replan(first * 2**phase, task.failure_probability / ((phase + 1) * (phase + 2)))
+
+
+def phases(task: Task, episodes: int, first: int = FIRST_PLAN) -> list[tuple[Task, int]]:
+    """Return the phases that a run of `episodes` episodes goes through: each one's task and the episodes it plays."""
+    played: list[tuple[Task, int]] = []
+    left = episodes
+    while left > 0:
+        current = phase_task(task, len(played), first)
+        played.append((current, min(left, current.episodes)))
+        left -= current.episodes
+    return played
+
+
+class Doubling:
+    """Runs a fresh learner for `first` episodes, then another for twice as many, and so on.
+
+    Each phase has the constants of its own length, see `phase_task`. The phases' bounds C sqrt(K_i) add up to at most
+    sqrt(2)/(sqrt(2) - 1) times that of the last phase: the order in K stays the same, the constant grows.
     """
 
     def __init__(self, task: Task, build: Callable[[Task], OPDOP], *, first: int = FIRST_PLAN) -> None:
@@ -31,8 +49,7 @@ class Doubling:
         self.current = self._learner()
 
     def _learner(self) -> OPDOP:
-        share = self.task.failure_probability / ((self.phase + 1) * (self.phase + 2))
-        return self.build(self.task.replan(self.first * 2**self.phase, share))
+        return self.build(phase_task(self.task, self.phase, self.first))
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -235,4 +234,4 @@ class OPPO(OPDOP):
 
     @classmethod
     def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
-        return super()._with(task, evaluator, replace(constants, dual_step_size=0.0, mixing=0.0, dual_bound=0.0))
+        return super()._with(task, evaluator, constants.unconstrained())
