@@ -1,10 +1,11 @@
-"""What learns from episodes and never sees the model: Algorithm 1, its evaluators, and their constants."""
+"""Learners, which see episodes but never the model: Algorithm 1, its evaluators, and their constants."""
 
 from opdop.algorithms.constants import (
     Constants,
     FixedRadius,
     PaperLinearRadius,
     PaperRadius,
+    Preset,
     Radius,
     SelfNormalisedRadius,
     WeissmanRadius,
@@ -16,7 +17,7 @@ from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
 from opdop.algorithms.registry import Algorithm, algorithms, find
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Learner, Task
+from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task
 
 __all__ = [
     "LSTD",
@@ -24,6 +25,7 @@ __all__ = [
     "OPPO",
     "Algorithm",
     "CompiledEvaluator",
+    "CompiledLearner",
     "Constants",
     "Counts",
     "Doubling",
@@ -33,6 +35,7 @@ __all__ = [
     "Learner",
     "PaperLinearRadius",
     "PaperRadius",
+    "Preset",
     "Radius",
     "SelfNormalisedRadius",
     "Task",

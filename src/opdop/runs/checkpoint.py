@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from opdop.algorithms import Task
 from opdop.model import Features, InvalidParameterError, ModelSimulator, Simulator, TabularCMDP
 from opdop.runs.config import RunConfig
-from opdop.runs.files import Arrays, damaged, read_arrays
+from opdop.runs.files import damaged, read_arrays
 
 CHECKPOINT = "checkpoint.npz"
 KIND = "an opdop checkpoint of format 3"
@@ -57,11 +57,6 @@ def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     }
     facts |= {"thresholds": task.thresholds.tolist(), "initial": hash_of("", [task.initial], task.features)}
     return {"simulator": type(simulator).__name__, **facts}
-
-
-def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def can_snapshot(simulator: Simulator) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.task import fitting
+from opdop.algorithms.saved_state import fitting
 from opdop.metrics import Sums, increments, violation
 from opdop.model import OpdopError
 from opdop.model.validation import Floats

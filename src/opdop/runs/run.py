@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.task import fitting
+from opdop.algorithms.saved_state import fitting, under
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
@@ -196,7 +196,7 @@ def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
 
 
 def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
-    found = {name.removeprefix(_OF_HISTORY): array for name, array in arrays.items() if name.startswith(_OF_HISTORY)}
+    found = under(arrays, _OF_HISTORY)
     episode, *others = (found[name] for name in columns(constraints))
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")

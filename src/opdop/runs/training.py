@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
-from opdop.algorithms.task import MOST_EPISODES, by_action, fitting, swapped
+from opdop.algorithms import OPDOP, CompiledLearner, Doubling, Learner, Preset, Task, find
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.task import MOST_EPISODES, by_action, swapped
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -45,7 +46,6 @@ from opdop.runs.checkpoint import (
     fingerprint,
     restore_simulator,
     simulator_state,
-    under,
 )
 from opdop.runs.config import RunConfig, settings, whole
 from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays
@@ -234,9 +234,7 @@ class _Trainer:
         )
         self.learner = self._learner(algorithm)
         self.compiled = compiled and isinstance(self.simulator, ModelSimulator)
-        self.compiled = self.compiled and isinstance(self.learner, (OPDOP, Doubling))
-        if self.compiled and isinstance(self.learner, OPDOP):
-            self.compiled = isinstance(self.learner.evaluator, CompiledEvaluator)
+        self.compiled = self.compiled and isinstance(self.learner, CompiledLearner) and self.learner.compiles
         self.target = before + config.episodes
         value = self.optimum.value if self.optimum is not None else np.nan
         self.recorder = Recorder(task.thresholds, value, task.episodes, config.records)
@@ -256,8 +254,8 @@ class _Trainer:
     def _learner(self, algorithm: str | Learner) -> Any:
         config = self.config
         if isinstance(algorithm, str):
-            build = find(algorithm).build
-            return build(self.task, config.preset, dual_bound=config.dual_bound, **config.parameters)
+            preset = Preset(config.preset or "none", config.parameters, config.dual_bound)
+            return find(algorithm).build(self.task, preset)
         if isinstance(algorithm, (OPDOP, Doubling)):
             _check_sizes(algorithm.task, self.task)
         return algorithm
@@ -316,16 +314,16 @@ class _Trainer:
         uniforms = self.simulator.generator.random((count, self.simulator.uniforms_per_episode))
         while len(uniforms):
             J = 1 + self.task.num_constraints
-            record = loops.Record(*(np.empty((len(uniforms), n)) for n in (J, J, J - 1)))
-            done = self.learner.run_compiled(
-                model,
-                uniforms,
+            record = loops.Record(
+                totals=np.empty((len(uniforms), J)),
+                estimates=np.empty((len(uniforms), J)),
+                dual=np.empty((len(uniforms), J - 1)),
                 first=self.recorder.episodes,
                 measure_every=self.config.measure_every,
                 waiting=self.waiting,
                 occupancy=self.occupancy,
-                record=record,
             )
+            done = self.learner.run_compiled(model, uniforms, record)
             self.recorder.add(record.totals[:done], record.estimates[:done], record.dual[:done])
             uniforms = uniforms[done:]
 
@@ -414,8 +412,7 @@ class _Trainer:
             "simulator": simulator_state(self.simulator),
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
-        arrays |= {f"learner.{name}": value for name, value in self.learner.state().items()}
-        arrays |= {f"recorder.{name}": value for name, value in self.recorder.state().items()}
+        arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
         if self.reservoir:
             arrays["reservoir"] = np.array(self.reservoir)
         return meta, arrays
