@@ -16,7 +16,7 @@ from opdop.model import (
     Features,
     InvalidModelError,
     InvalidParameterError,
-    TabularCMDP,
+    Problem,
     TabularPolicy,
 )
 from opdop.model.validation import Floats, as_floats, as_size, check_distributions, is_number
@@ -71,7 +71,7 @@ class Task:
     @classmethod
     def of(
         cls,
-        cmdp: TabularCMDP,
+        problem: Problem,
         *,
         episodes: int,
         failure_probability: float = 0.05,
@@ -83,6 +83,7 @@ class Task:
         The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
         slack in all constraints, it stays unknown, and a preset needs `dual_bound`.
         """
+        cmdp = problem.tabular()
         if slater_gap is None:
             slater_gap = solve(cmdp).slater_gap or None
         return cls(
@@ -95,7 +96,7 @@ class Task:
             failure_probability,
             slater_gap,
             noisy,
-            cmdp.features,
+            problem.learner_features,
         )
 
     @property
