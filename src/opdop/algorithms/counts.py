@@ -121,7 +121,7 @@ class Counts:
 
     def transitions(self) -> Transitions:
         """Return every distinct transition observed: its row (h*A + a)*S + x, its successor, and how often."""
-        return _transitions(self._counts)
+        return _transitions(self.arrays)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later estimates depend on."""
