@@ -12,7 +12,7 @@ import numpy as np
 from rich.progress import Progress
 
 import opdop
-from opdop.algorithms.continuous import ContinuousOPDOP
+from opdop.algorithms.continuous import ContinuousOPDOP, with_visitors
 from opdop.kernels.lstd import kernel_radius
 from opdop.theory import expected_next
 
@@ -35,7 +35,8 @@ def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
     problem = opdop.make(PROBLEM, rule=rule, nodes=nodes, cells=CELLS, seed=seed)
     assert isinstance(problem, opdop.ContinuousCMDP)
     cmdp, features = problem.tabular(), problem.learner_features
-    learner = ContinuousOPDOP.build(opdop.Task.of(problem, episodes=EPISODES), "practical")
+    task = with_visitors(opdop.Task.of(problem, episodes=EPISODES))
+    learner = ContinuousOPDOP.preset(task, opdop.LSTD, "practical")
     assert isinstance(learner, ContinuousOPDOP)
     simulator = problem.simulator(seed=seed)
     for _ in range(EPISODES // 4):

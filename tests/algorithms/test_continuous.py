@@ -159,7 +159,7 @@ def test_piecewise_constant_densities_are_the_finite_problem() -> None:
 def test_certified_runs_are_optimistic_everywhere(problem: ContinuousCMDP, noisy: bool) -> None:
     cmdp = problem.tabular()
     task = Task.of(problem, episodes=200, noisy=noisy)
-    learner = ContinuousOPDOP.build(task, "certified")
+    learner = ContinuousOPDOP.preset(with_visitors(task), LSTD, "certified")
     simulator, S = ContinuousSimulator(problem, seed=0, noisy=noisy), cmdp.num_states
     loosest = np.inf
     for _ in range(200):
@@ -365,7 +365,7 @@ def test_weights_that_are_no_distributions_are_not_taken_to_be_short() -> None:
     for theta, norm in (([0.9, 0.1, 0.3, 0.7], np.sqrt(2.0)), ([1.3, -0.3, -0.3, 1.3], 2.0)):
         problem = ContinuousCMDP(densities(inner, bases, varphi, gauss_legendre(6)), theta, *signals, **rest)
         task = Task.of(problem, episodes=10, slater_gap=0.1)
-        learner = ContinuousOPDOP.build(task, "certified")
+        learner = ContinuousOPDOP.preset(with_visitors(task), LSTD, "certified")
         assert np.linalg.norm(theta) <= norm
         assert problem.features.kernel_norm == learner.constants["kernel_norm"] == norm
     stated = general(kernels, varphi, gauss_legendre(6), highest=10.0, kernel_norm=0.5)

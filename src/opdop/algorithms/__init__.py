@@ -1,4 +1,4 @@
-"""What learns from episodes and never sees the model: Algorithm 1, its evaluators, and their constants."""
+"""Learners, which see episodes but never the model: Algorithm 1, its evaluators, and their constants."""
 
 import sys
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from opdop.algorithms.constants import (
     FixedRadius,
     PaperLinearRadius,
     PaperRadius,
+    Preset,
     Radius,
     SelfNormalisedRadius,
     WeissmanRadius,
@@ -20,7 +21,7 @@ from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
 from opdop.algorithms.registry import Algorithm, algorithms, find
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Learner, Task
+from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task
 
 __all__ = [
     "LSTD",
@@ -28,6 +29,7 @@ __all__ = [
     "OPPO",
     "Algorithm",
     "CompiledEvaluator",
+    "CompiledLearner",
     "Constants",
     "Counts",
     "Doubling",
@@ -37,6 +39,7 @@ __all__ = [
     "Learner",
     "PaperLinearRadius",
     "PaperRadius",
+    "Preset",
     "Radius",
     "SelfNormalisedRadius",
     "Task",

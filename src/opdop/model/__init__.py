@@ -8,9 +8,10 @@ from opdop.model.features import Features
 from opdop.model.linear import LinearCMDP
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
 from opdop.model.problem import Problem
-from opdop.model.simulator import Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
 
 __all__ = [
+    "CompiledSimulator",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Display",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
+from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import Policy, PolicyMixture, fitting_table
 from opdop.model.validation import Floats
 
@@ -44,6 +45,20 @@ class KnownSimulator(Simulator, Protocol):
     noisy: bool
 
 
+@runtime_checkable
+class CompiledSimulator(KnownSimulator, Protocol):
+    """A simulator of a finite model whose episodes a compiled loop can play instead, from the same random numbers."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the loop plays exactly as `play` does: False if a subclass overrides it."""
+        ...
+
+    def draw(self, episodes: int) -> Floats:
+        """Draw the uniforms of the next episodes, one row for each."""
+        ...
+
+
 class ModelSimulator:
     """Plays episodes in a known model; the same seed gives the same episodes.
 
@@ -70,8 +85,29 @@ class ModelSimulator:
         states = np.empty(cmdp.horizon + 1, dtype=np.int64)
         actions = np.empty(cmdp.horizon, dtype=np.int64)
         signals = np.empty((1 + cmdp.num_constraints, cmdp.horizon))
-        uniforms = self.generator.random(self.uniforms_per_episode)
+        (uniforms,) = self.draw(1)
         dynamic_programming.play(
             cmdp.transitions, cmdp.signals, table, cmdp.initial, self.noisy, uniforms, states, actions, signals
         )
         return Episode(states, actions, signals)
+
+    def draw(self, episodes: int) -> Floats:
+        """Draw the uniforms of the next episodes, [episodes, uniforms_per_episode]."""
+        return self.generator.random((episodes, self.uniforms_per_episode))
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a compiled loop plays exactly as `play` does: False if a subclass overrides it."""
+        return has_originals(self, _REPLACED)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next episodes depend on, as JSON data."""
+        return dict(self.generator.bit_generator.state)
+
+    def restore(self, state: Any) -> None:
+        """Return to a saved state."""
+        self.generator.bit_generator.state = state
+
+
+# The methods of ModelSimulator that a compiled loop replaces.
+_REPLACED = originals(ModelSimulator, "play")
