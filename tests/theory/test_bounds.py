@@ -252,7 +252,7 @@ def test_one_action_leaves_nothing_to_learn():
 def test_certified_run_has_a_card_with_bounds_above_what_was_measured():
     learnt = Learnt(train("factored", episodes=3000, preset="certified"))
     card = learnt.guarantee
-    assert (card.promised, card.probability, card.constraints) == (True, 0.95, True)
+    assert (card.certified, card.probability, card.constraints) == (True, 0.95, True)
     setting = Setting.of(Task.of(opdop.make("factored"), episodes=3000))
     assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
     assert card.violation() == pytest.approx(bounds.violation(setting).total, rel=1e-12)
@@ -293,7 +293,7 @@ def test_card_of_a_doubling_run_adds_its_phases():
 def test_card_says_plainly_that_nothing_is_promised(arguments: dict[str, Any], words: str):
     learnt = Learnt(train("factored", episodes=300, **arguments))
     card = learnt.guarantee
-    assert not card.promised
+    assert not card.certified
     assert words in card.why
     record = learnt.record()["guarantee"]
     assert (record["regret"], record["violation"], record["probability"]) == (None, None, None)
@@ -307,7 +307,7 @@ def test_card_says_plainly_that_nothing_is_promised(arguments: dict[str, Any], w
 )
 def test_card_of_continuous_states_promises_nothing(parameters: dict[str, float], words: str):
     learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters))
-    assert not learnt.guarantee.promised
+    assert not learnt.guarantee.certified
     assert words in learnt.guarantee.why
     assert (learnt.record()["guarantee"]["promised"], learnt.record()["guarantee"]["regret"]) == (False, None)
     with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):

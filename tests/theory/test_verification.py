@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from opdop.theory.statements import Statement
 from typer.testing import CliRunner
 
 import opdop
@@ -19,7 +20,6 @@ from opdop.kernels.primal_dual import update_dual
 from opdop.report.terminal.verification_tables import tightness_text
 from opdop.theory import Case, Verification, coverage, verify
 from opdop.theory.potential import CountBonuses, LinearBonuses
-from opdop.theory.statements import Statement
 from opdop.theory.verification import Row, coverage_cases, interval, standard_cases
 
 SURE = (
