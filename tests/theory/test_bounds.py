@@ -22,7 +22,8 @@ from opdop.cli import app
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.report import figures
 from opdop.report.summary.run_summary import Learnt
-from opdop.theory import Setting, bounds, lemmas
+from opdop.theory import Setting, bounds
+from opdop.theory.identities import pushback_difference
 from opdop.theory.potential import CountBonuses, LinearBonuses, most_information, most_potential, pigeonhole
 from tests.support.continuous_problems import separable_problem
 
@@ -143,8 +144,8 @@ def test_pushback_is_zero_for_the_softmax_step_and_not_for_another():
     start, direction = rng.dirichlet(np.ones(4), size=(2, 3)), rng.random((2, 3, 4))
     step = start * np.exp(0.3 * direction)
     step /= step.sum(axis=-1, keepdims=True)
-    assert np.abs(lemmas.pushback(step, start, direction, 0.3)).max() < 1e-13
-    assert np.abs(lemmas.pushback(step, start, direction, 0.31)).max() > 1e-3
+    assert np.abs(pushback_difference(step, start, direction, 0.3)).max() < 1e-13
+    assert np.abs(pushback_difference(step, start, direction, 0.31)).max() > 1e-3
 
 
 # The whole
@@ -187,7 +188,8 @@ def test_bound_says_something_from_its_k_on(kind: str, formula: Any):
     setting = setting_of(kind)
     begins = bounds.useful_from(setting, formula)
     assert begins is not None
-    assert not formula(setting.replanned(begins - 1)).says_something
+    assert formula(setting.replanned(begins - 1)).vacuous
+    assert not formula(setting.replanned(begins)).vacuous
     plans = [int(begins * factor) for factor in (1, 1.01, 1.5, 2, 10, 1e3, 1e6, 1e12)]
     ratios = [formula(setting.replanned(plan)).total / plan for plan in plans]
     assert ratios[0] < setting.task.horizon
@@ -340,9 +342,9 @@ def test_card_of_other_constants_promises_nothing():
 
 def test_card_promises_nothing_of_constraints_that_are_ignored_or_priced_too_low():
     ignored = Learnt(train("factored", "oppo", episodes=100, preset="certified")).guarantee
-    assert (ignored.promised, ignored.constraints) == (True, False)
+    assert (ignored.certified, ignored.constraints) == (True, False)
     low = Learnt(train("factored", episodes=100, preset="certified", dual_bound=1.0)).guarantee  # 2 Y* is 4/3
-    assert (low.promised, low.constraints, low.assumptions[-1].met) == (True, False, False)
+    assert (low.certified, low.constraints, low.assumptions[-1].met) == (True, False, False)
 
 
 def test_run_command_prints_the_card_and_draws_the_bound(tmp_path):

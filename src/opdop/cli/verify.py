@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,6 @@ from opdop.envs import make, parse
 from opdop.model import InvalidParameterError
 from opdop.report.terminal import verification_tables as tables
 from opdop.theory import CoverageStudy, Simulation, coverage, coverage_simulations, standard_simulations
-from opdop.theory.verification import OnEpisodes
 from opdop.theory.verification import verify as verify_simulations
 
 CHECK_FAILED = 1  # exit status
@@ -134,7 +133,7 @@ def _simulations(
 
 
 @contextmanager
-def _bar(episodes: int) -> Iterator[OnEpisodes]:
+def _bar(episodes: int) -> Iterator[Callable[[], None]]:
     """Show the progress on a terminal."""
     screen = Console(stderr=True)
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes,"))
@@ -142,4 +141,4 @@ def _bar(episodes: int) -> Iterator[OnEpisodes]:
         *columns, TimeRemainingColumn(compact=True), TextColumn("left"), console=screen, disable=not screen.is_terminal
     ) as bar:
         task = bar.add_task("", total=episodes)
-        yield lambda done: bar.advance(task, done)
+        yield lambda: bar.advance(task)

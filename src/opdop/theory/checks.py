@@ -39,7 +39,7 @@ class Result:
     @classmethod
     def inequality(cls, measured: float, bound: float, largest: float, rounding: float = 0.0) -> Result:
         """Return the result for a quantity that cannot exceed `largest`."""
-        return cls(measured, bound, rounding, vacuous=bound >= largest)
+        return cls(measured, bound, rounding, vacuous=bool(bound >= largest))
 
     @property
     def excess(self) -> float:
@@ -49,7 +49,7 @@ class Result:
     @property
     def held(self) -> bool:
         """Whether the claim held; false if something measured is not a number."""
-        return self.excess <= 0.0
+        return bool(self.excess <= 0.0)
 
     @property
     def tightness(self) -> float | None:
@@ -60,7 +60,7 @@ class Result:
 
     def joined(self, other: Result) -> Result:
         """Return the worse of two results with the larger tightness; it is vacuous only if both are."""
-        worse = self if other.excess <= self.excess else other  # what is not a number is worst of all
+        worse = self if math.isnan(self.excess) or other.excess <= self.excess else other  # NaN is worst of all
         used = max((each.tightness for each in (self, other) if each.tightness is not None), default=None)
         return replace(worse, used=used, vacuous=self.vacuous and other.vacuous)
 

@@ -49,9 +49,7 @@ class Guarantee:
     probability: float | None
     assumptions: tuple[Assumption, ...]
     why: str
-    phases: tuple[
-        tuple[Setting, int], ...
-    ]  # each phase's setting and the episodes that it played; one but for doubling
+    phases: tuple[tuple[Setting, int], ...]  # the setting of each phase, and the episodes that it played
     constraints: bool  # whether the violation has a bound too
 
     @property

@@ -7,7 +7,7 @@ finds a learner whose data, order of steps, clip or bonus is wrong.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,27 +24,8 @@ from opdop.theory.potential import most_potential, pigeonhole
 MOST_CELLS = 50_000_000
 
 
-class ReferenceEvaluator(Protocol):
-    """Computes from the raw episodes what an evaluator must find: Q = clip(centre + bonus, 0, H - h)."""
-
-    def evaluate(self, v: Floats) -> tuple[Floats, Floats]:
-        """Return centre and bonus, both [1+I, H, S, A], from the episodes so far.
-
-        v [1+I, H+1, S] are the learner's values: each stage is checked given the learner's values of the next.
-        """
-        ...
-
-    def add(self, episode: Episode, estimates: Estimates) -> None:
-        """Add one episode, with the values of its own evaluation."""
-        ...
-
-    def potential(self) -> Result:
-        """Return the result of the potential lemma so far, over all stages."""
-        ...
-
-
 class ReferenceCounts:
-    """Algorithm 3."""
+    """Computes from the raw episodes what Algorithm 3 must find: Q = clip(centre + bonus, 0, H - h)."""
 
     def __init__(self, task: Task, constants: Constants) -> None:
         J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
@@ -67,7 +48,10 @@ class ReferenceCounts:
         return number
 
     def evaluate(self, v: Floats) -> tuple[Floats, Floats]:
-        """Return the smoothed means and P^ V, and twice the bonus (lines 5 to 7)."""
+        """Return centre and bonus, both [1+I, H, S, A]: smoothed means plus P^ V, and twice the bonus (lines 5 to 7).
+
+        v [1+I, H+1, S] are the learner's values: each stage is checked given the learner's values of the next.
+        """
         visits = self.visits
         centre = (self.sums + np.einsum("hxay,jhy->jhxa", self.seen, v[:, 1:])) / (visits + self.ridge)
         bonus = np.where(visits > 0.0, self.bonus / np.sqrt(visits + self.ridge), self.unvisited_bonus)
@@ -105,7 +89,7 @@ class _Regressions:
 
 
 class ReferenceRegressions:
-    """Algorithm 2, for any features; with one-hot features every pair has a regression of its own."""
+    """The same for Algorithm 2 with any features; with one-hot features every pair has a regression of its own."""
 
     def __init__(self, task: Task, constants: Constants, features: Features) -> None:
         J, H = 1 + task.num_constraints, task.horizon
@@ -129,7 +113,7 @@ class ReferenceRegressions:
         return np.array(rows)
 
     def evaluate(self, v: Floats) -> tuple[Floats, Floats]:
-        """Return the regressions' predictions and the sum of both bonuses (lines 4 to 11)."""
+        """Return centre and bonus: the regressions' predictions, and the sum of both bonuses (lines 4 to 11)."""
         phi, varphi, block = self._integrals(v), self.varphi, self.block
         inverse = np.linalg.inv(self.kernel.gram)
         weights = np.einsum("jhbdc,jhbc->jhbd", inverse, self.kernel.target)
@@ -189,6 +173,9 @@ def _own_forms(x: Floats, gram: Floats) -> Floats:
     """Return x^T Gram^-1 x, each x [..., d] with its own Gram matrix [..., d, d]."""
     form: Floats = (np.linalg.solve(gram, x[..., None])[..., 0] * x).sum(axis=-1)
     return form
+
+
+ReferenceEvaluator = ReferenceCounts | ReferenceRegressions
 
 
 def reference_for(task: Task, constants: Constants, features: Features | None) -> ReferenceEvaluator:

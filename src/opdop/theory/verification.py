@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,13 +18,10 @@ from opdop.theory.checks import Check, Result
 from opdop.theory.episode_checks import EPISODE_CHECKS, optimistic, two_sided
 from opdop.theory.problem_checks import PROBLEM_CHECKS
 from opdop.theory.run_checks import RUN_CHECKS, RunSums
-from opdop.theory.simulation import Build, EpisodeRecord, Simulation
+from opdop.theory.simulation import Build, Simulation
 
 LEVEL = 0.95  # of the binomial intervals
 CERTIFIED = "certified"
-_STEP = 25  # episodes between two reports of progress
-
-OnEpisodes = Callable[[int], None]  # called with the number of episodes that were played since its last call
 
 
 def interval(held: int, runs: int) -> tuple[float, float]:
@@ -199,7 +196,7 @@ def verify(
     episodes: int = 300,
     failure_probability: float = 0.05,
     build: Build | None = None,
-    progress: OnEpisodes | None = None,
+    progress: Callable[[], None] = lambda: None,
 ) -> Verification:
     """Make every check on every problem.
 
@@ -209,7 +206,7 @@ def verify(
         episodes: episodes of each run.
         failure_probability: p, with which the guarantee may fail.
         build: makes the learner from task and preset, in place of the simulation's own algorithm.
-        progress: called now and then with the number of episodes played since.
+        progress: called after every episode.
 
     Raises:
         InvalidParameterError: if a number is out of range, or a problem is too large for the reference evaluator.
@@ -229,7 +226,8 @@ def verify(
         for seed in range(seeds):
             run, sums = f"{simulation.name}, seed {seed}", RunSums(simulation, setting)
             worst: dict[str, Result] = {}
-            for record in _reported(simulation.play(setting, seed=seed, build=build), progress):
+            for record in simulation.play(setting, seed=seed, build=build):
+                progress()
                 sums.add(record)
                 for each in EPISODE_CHECKS:
                     result = each.measure(record)
@@ -330,7 +328,7 @@ def coverage(
     episodes: int,
     failure_probability: float = 0.05,
     build: Build | None = None,
-    progress: OnEpisodes | None = None,
+    progress: Callable[[], None] = lambda: None,
 ) -> CoverageStudy:
     """Check optimism at every (k, h, x, a) of every signal over many certified runs; arguments as for `verify`."""
     _validate(seeds, episodes)
@@ -343,7 +341,8 @@ def coverage(
         for seed in range(seeds):
             above: list[Result] = []
             below: list[Result] = []
-            for record in _reported(simulation.play(setting, seed=seed, build=build), progress):
+            for record in simulation.play(setting, seed=seed, build=build):
+                progress()
                 above.append(optimistic.measure(record))
                 below.append(two_sided.measure(record))
                 needed = np.maximum(needed, record.needed)
@@ -352,19 +351,6 @@ def coverage(
         shares = tuple(float(share) if np.isfinite(share) else None for share in needed)
         problems.append(Coverage(simulation.name, Row(optimistic, guaranteed, tuple(results)), both, shares))
     return CoverageStudy(tuple(problems), episodes, failure_probability)
-
-
-def _reported(records: Iterator[EpisodeRecord], progress: OnEpisodes | None) -> Iterator[EpisodeRecord]:
-    """Yield the records, and report progress every few of them."""
-    unreported = 0
-    for record in records:
-        yield record
-        unreported += 1
-        if progress is not None and unreported == _STEP:
-            progress(unreported)
-            unreported = 0
-    if progress is not None and unreported:
-        progress(unreported)
 
 
 def _validate(seeds: int, episodes: int) -> None:

@@ -15,8 +15,8 @@ from opdop.theory.verification import Row
 
 LEGEND = (
     "held: in how many runs the claim held, at every episode. guaranteed: the probability with which it must hold; "
-    "'always' means in every run, up to rounding. 95% interval: what these runs say about that probability (Clopper and "
-    "Pearson). tightness: the largest measured / bound; of identities, the largest difference of the two sides; of "
+    "'always' means in every run, up to rounding. 95% interval: what these runs say about that probability (Clopper "
+    "and Pearson). tightness: the largest measured / bound; of identities, the largest difference of the two sides; of "
     "optimism, the share of a bonus that was needed before the last stage. vacuous: the bound is at least the largest "
     "value that the measured quantity can take, so the check cannot fail at this number of episodes. FAILED: a sure "
     "claim did not hold in some run, or the interval lies below the guarantee."
