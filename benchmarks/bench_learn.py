@@ -14,7 +14,6 @@ import opdop
 from benchmarks import numpy_counts
 from benchmarks.memory import peak_bytes
 from opdop.kernels import loops
-from opdop.kernels.counts import CountTable
 from opdop.model import TabularCMDP
 from opdop.runs import train
 
@@ -100,12 +99,7 @@ def filled_learner(cmdp: TabularCMDP, per_cell: int) -> opdop.OPDOP:
     visits.sums[:] = visits.number * 0.5
     visits.inverse[:] = 1.0 / (visits.number + visits.ridge)
     visits.width[:] = np.sqrt(visits.inverse)
-    if row.size >= counts.table_from:
-        table = np.zeros((H, S, S * A), dtype=np.int32)
-        table[row // (S * A), successor, row % (S * A)] = seen
-        counts.counts = CountTable(visits, table)
-    else:
-        counts.counts = counts._lists(visits, row, successor, seen)
+    counts._counts = counts._stored(visits, row, successor, seen)
     return learner
 
 
@@ -117,18 +111,18 @@ def episode_seconds(cmdp: TabularCMDP, learner: opdop.OPDOP, episodes: int, meas
     best = np.inf
     for attempt in range(7):
         count = 8 if attempt == 0 else episodes
-        uniforms = simulator.generator.random((count, simulator.uniforms_per_episode))
-        record = loops.Record(np.empty((count, 2)), np.empty((count, 2)), np.empty((count, 1)))
-        began = time.perf_counter()
-        learner.run_compiled(
-            model,
-            uniforms,
+        uniforms = simulator.draw(count)
+        record = loops.Record(
+            totals=np.empty((count, 2)),
+            estimates=np.empty((count, 2)),
+            dual=np.empty((count, 1)),
             first=0,
             measure_every=measure_every,
             waiting=waiting,
             occupancy=occupancy,
-            record=record,
         )
+        began = time.perf_counter()
+        learner.run_compiled(model, uniforms, record)
         if attempt:
             best = min(best, (time.perf_counter() - began) / count)
     return best

@@ -12,7 +12,7 @@ import numpy as np
 from rich.progress import Progress
 
 import opdop
-from opdop.algorithms.continuous import ContinuousOPDOP
+from opdop.algorithms.continuous import ContinuousOPDOP, with_visitors
 from opdop.kernels.lstd import kernel_radius
 from opdop.theory import expected_next
 
@@ -32,12 +32,13 @@ RULES = (
 
 def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
     """Return the largest error of <phi, theta> = P V over all signals, stages and pairs, and the smallest bonus."""
-    cmdp = opdop.make(PROBLEM, rule=rule, nodes=nodes, cells=CELLS, seed=seed)
-    learner = ContinuousOPDOP.build(opdop.Task.of(cmdp, episodes=EPISODES), "practical")
+    problem = opdop.make(PROBLEM, rule=rule, nodes=nodes, cells=CELLS, seed=seed)
+    assert isinstance(problem, opdop.ContinuousCMDP)
+    cmdp, features = problem.tabular(), problem.learner_features
+    task = with_visitors(opdop.Task.of(problem, episodes=EPISODES))
+    learner = ContinuousOPDOP.preset(task, opdop.LSTD, "practical")
     assert isinstance(learner, ContinuousOPDOP)
-    assert cmdp.continuous is not None
-    assert cmdp.features is not None
-    simulator = opdop.ContinuousSimulator(cmdp, seed=seed)
+    simulator = problem.simulator(seed=seed)
     for _ in range(EPISODES // 4):
         learner.learn(simulator.play(learner.propose()))
     v = learner.estimates.v[:, :, : cmdp.num_states]
@@ -45,8 +46,8 @@ def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
     worst, bonus = 0.0, math.inf
     for h in range(cmdp.horizon - 1):
         for j in range(len(v)):
-            phi = cmdp.features.integrate(v[j, h + 1])
-            worst = max(worst, float(np.abs(phi @ cmdp.continuous.kernel_weights[h] - exact[j, h]).max()))
+            phi = features.integrate(v[j, h + 1])
+            worst = max(worst, float(np.abs(phi @ problem.kernel_weights[h] - exact[j, h]).max()))
             forms = np.einsum("xad,de,xae->xa", phi, state.inverse[j, h], phi)
             bonus = min(bonus, kernel_radius(state.radii, h, state.information[j, h]) * math.sqrt(forms.min()))
     return worst, bonus

@@ -81,7 +81,7 @@ def write(folder: Path) -> list[Path]:
 
 def _section(entry: Environment, answer: Answer) -> str:
     """Return the section of one problem."""
-    facts = [("size", sizes(answer.cmdp)), *units(answer), ("source", source(entry)), ("try", f"`{example(entry)}`")]
+    facts = [("size", sizes(answer.problem)), *units(answer), ("source", source(entry)), ("try", f"`{example(entry)}`")]
     if answer.refinement is not None:
         facts.insert(1, ("discretised", discretisation_text(answer.refinement.record(), answer.reward)))
     lines = [

@@ -1,4 +1,4 @@
-"""Regret, violation and hard violation: what a run is measured by, from true values only."""
+"""Regret, violation and hard violation, computed from true values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def increments(totals: Floats, optimal_value: float, thresholds: Floats) -> Floa
     """Return what each episode adds: totals, regret, signed shortfall of each constraint, hard violation; [n, 3+2I].
 
     totals [n, 1+I] are the true expected totals of the episodes' policies. The hard violation of an episode is that of
-    the constraint it breaks most; it is never paid back.
+    the constraint it violates most, at least 0, so that it never cancels.
     """
     shortfalls = thresholds - totals[:, 1:]
     hard = np.maximum(shortfalls.max(axis=1), 0.0)
@@ -20,7 +20,7 @@ def increments(totals: Floats, optimal_value: float, thresholds: Floats) -> Floa
 
 
 class Sums:
-    """The running sums of a run, exact to the last bits for any number of episodes, in pieces of any size."""
+    """Running sums with compensated rounding; they do not depend on the sizes of the pieces that are added."""
 
     def __init__(self, num_constraints: int) -> None:
         self.sums = np.zeros(3 + 2 * num_constraints)
@@ -33,12 +33,12 @@ class Sums:
 
 
 def violation(shortfall_sums: Floats) -> Floats:
-    """Return the paper's violation from the signed sums [..., I]: of the worst constraint, and at least 0."""
+    """Return the paper's violation from the signed sums [..., I]: the largest of them, at least 0."""
     worst: Floats = np.maximum(shortfall_sums.max(axis=-1), 0.0)
     return worst
 
 
 def loglog_slope(episodes: Floats, values: Floats) -> float:
-    """Return the slope of log(values) over log(episodes): the measured order of growth."""
+    """Return the slope of log(values) over log(episodes), both [n] and positive: the measured order of growth."""
     slope: float = np.polynomial.polynomial.polyfit(np.log(episodes), np.log(values), 1)[1]
     return float(slope)

@@ -36,11 +36,11 @@ from opdop.kernels import lstd as kernel
 from opdop.kernels.regression import REFRESH
 from opdop.model.features import array, one_hot
 from opdop.theory import decompose, prediction_errors
-from tests.runs.test_training import assert_same, bits
+from tests.support.compiled_episodes import advance
 from tests.support.plain_learner import random_episodes
 from tests.support.plain_linear import FAMILIES, LinearSketch, PlainLSTD, Seen, certified_radii, linear_sketch, log_det
+from tests.support.same_runs import assert_same, bits
 from tests.support.strategies import SEEDS, Array
-from tests.theory.test_identities import advance
 
 CLOSE = {"rtol": 0, "atol": 1e-9}
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -165,14 +165,14 @@ def test_one_hot_signal_gram_is_counts_and_ridge():
     for episode in random_episodes(0, 300, sketch.sizes):
         for evaluator in (blocks, generic, counts):
             evaluator.observe(episode)
-    number = counts.counts.visits.number
+    number = counts.arrays.visits.number
     assert isinstance(blocks.arrays, kernel.OneHot)
     assert isinstance(generic.arrays, kernel.Linear)
     np.testing.assert_array_equal(blocks.arrays.visits.number, number)
     for h in range(task.horizon):  # the array's components are by state, as tests/support/plain_linear.py writes them
         np.testing.assert_allclose(generic.arrays.signal_gram[h], np.diag(counts.number[h].ravel() + 0.7), rtol=1e-14)
     # So the signals' means are those of the counts too.
-    np.testing.assert_array_equal(blocks.arrays.visits.sums, counts.counts.visits.sums)
+    np.testing.assert_array_equal(blocks.arrays.visits.sums, counts.arrays.visits.sums)
 
 
 def test_one_hot_form_is_chosen_where_nothing_is_known_of_the_kernel():

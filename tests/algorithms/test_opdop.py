@@ -22,6 +22,7 @@ from opdop import (
     Episode,
     Estimates,
     InvalidModelError,
+    InvalidParameterError,
     ModelSimulator,
     OpdopError,
     TabularCMDP,
@@ -30,6 +31,7 @@ from opdop import (
     train,
 )
 from opdop.algorithms import FixedRadius, choose
+from opdop.algorithms.doubling import phases
 from opdop.kernels.primal_dual import PROBABILITY_FLOOR
 from tests.support.plain_learner import PlainOPDOP, random_episodes
 from tests.support.strategies import Array, Sketch, sketch_of, sketches
@@ -135,20 +137,20 @@ def test_learner_follows_the_papers_algorithms(sketch: Sketch):
         np.testing.assert_allclose(learner.utility_estimates, plain.utility, rtol=0, atol=1e-11)
 
 
-def test_the_papers_steps_reach_both_ends_of_the_multipliers_range():
+@pytest.mark.parametrize(("threshold", "end"), [(0.1, 0.0), (2.9, 1.5)], ids=["no multiplier", "the largest"])
+def test_the_papers_steps_reach_both_ends_of_the_multipliers_range(threshold: float, end: float):
     # Otherwise the comparison above would not test the clips.
-    reached = set()
-    for threshold in (0.1, 2.9):
-        task = Task(3, 1, 2, [threshold], [1.0], episodes=10, slater_gap=0.5)
-        plain = PlainOPDOP(
-            (3, 1, 2, 1), [threshold], [1.0], alpha=0.7, eta=0.6, theta=0.05, chi=1.5, radii=[0.05] * 3, ridge=0.7
-        )
-        for episode in random_episodes(0, 10, (3, 1, 2, 1)):
-            plain.propose()
-            plain.learn(episode)
-        reached.add(plain.dual[0])
-        assert task.num_constraints == 1
-    assert reached == {0.0, 1.5}
+    task = Task(3, 1, 2, [threshold], [1.0], episodes=10, slater_gap=0.5)
+    numbers = {"step_size": 0.7, "dual_step_size": 0.6, "mixing": 0.05, "dual_bound": 1.5}
+    learner = OPDOP(task, Counts(task, radius=0.05, ridge=0.7), **numbers)
+    plain = PlainOPDOP(
+        (3, 1, 2, 1), [threshold], [1.0], alpha=0.7, eta=0.6, theta=0.05, chi=1.5, radii=[0.05] * 3, ridge=0.7
+    )
+    for episode in random_episodes(0, 10, (3, 1, 2, 1)):
+        for each in (learner, plain):
+            each.propose()
+            each.learn(episode)
+    assert learner.dual[0] == plain.dual[0] == end
 
 
 # Order
@@ -198,10 +200,10 @@ def test_utility_is_estimated_from_the_distribution_of_the_first_state():
     v = learner.estimates.v[:, 0]
     expected = [0.5 * v[j, 0] + 0.25 * v[j, 1] + 0.25 * v[j, 2] for j in range(3)]
     np.testing.assert_allclose(learner.estimated_totals(), expected, rtol=1e-15)
-    believed = learner.diagnostics()
-    assert believed["estimated_utility_1"] == learner.estimated_totals()[2]
-    assert believed["dual_1"] == learner.dual[1]
-    assert believed["episodes"] == 6.0
+    estimated = learner.diagnostics()
+    assert estimated["estimated_utility_1"] == learner.estimated_totals()[2]
+    assert estimated["dual_1"] == learner.dual[1]
+    assert estimated["episodes"] == 6.0
 
 
 # Proposing and learning
@@ -500,10 +502,34 @@ def test_doubling_doubles_the_plan_and_splits_the_failure_probability():
     assert learner.constants["planned_episodes"] == 32
 
 
-def test_all_phases_together_fail_no_more_often_than_promised():
+def test_all_phases_together_fail_with_at_most_the_failure_probability():
     # 1/((i+1)(i+2)) = 1/(i+1) - 1/(i+2): any number of phases adds up to less than 1.
-    shares = [1.0 / ((i + 1) * (i + 2)) for i in range(32)]
-    assert math.fsum(shares) == pytest.approx(1.0 - 1.0 / 33.0)
+    task = Task(2, 2, 2, [0.5], [1.0, 0.0], episodes=999, failure_probability=0.3, slater_gap=0.1)
+    played = phases(task, 1024 * (2**20 - 1))
+    assert len(played) == 20
+    assert math.fsum(phase.failure_probability for phase, _ in played) == pytest.approx(0.3 * (1.0 - 1.0 / 21.0))
+
+
+@pytest.mark.parametrize("episodes", [1, 4, 5, 12, 13, 40])
+def test_the_phases_of_a_number_of_episodes_are_those_that_a_learner_goes_through(episodes: int):
+    task = Task(2, 2, 2, [0.5], [1.0, 0.0], episodes=999, failure_probability=0.3, slater_gap=0.1)
+    built: list[Task] = []
+    learner = doubling_of(task, 4, built)
+    for episode in random_episodes(0, episodes, (2, 2, 2, 1)):
+        learner.propose()
+        learner.learn(episode)
+    expected = phases(task, episodes, first=4)
+    assert sum(played for _, played in expected) == learner.episodes == episodes
+    assert expected[-1][1] == learner.played
+    plans = [(plan.episodes, plan.failure_probability) for plan in built]
+    assert plans == [(plan.episodes, plan.failure_probability) for plan, _ in expected]
+
+
+@pytest.mark.parametrize("first", [0, -1, 2.5, True])
+def test_a_first_phase_without_episodes_is_refused(first: Any):
+    task = Task(2, 2, 2, [0.5], [1.0, 0.0], episodes=999, slater_gap=0.1)
+    with pytest.raises(InvalidParameterError, match="first is"):
+        doubling_of(task, first)
 
 
 def test_each_phase_starts_afresh():
@@ -513,11 +539,11 @@ def test_each_phase_starts_afresh():
         policy = learner.propose()
         if k in (0, 8, 24):
             np.testing.assert_array_equal(policy.table, 0.5)
-            np.testing.assert_array_equal(learner.dual, 0.0)
-            assert learner.current.evaluator.transitions_seen == 0
+            np.testing.assert_array_equal(learner.current.dual, 0.0)
+            assert learner.current.evaluator.transitions()[0].size == 0
         elif k in (7, 23):
             assert (policy.table != 0.5).any()
-            assert learner.dual[0] > 0.0
+            assert learner.current.dual[0] > 0.0
         learner.learn(episode)
 
 
@@ -530,7 +556,7 @@ def test_doubling_restored_within_a_phase_goes_on_the_same(stop: int):
         whole.learn(simulator.play(whole.propose()))
     other = doubling_of(task, 8)
     other.restore(whole.state())
-    assert (other.phase, other.episodes, other.left) == (whole.phase, whole.episodes, whole.left)
+    assert (other.phase, other.episodes, other.planned) == (whole.phase, whole.episodes, whole.planned)
     for _ in range(30):
         policy = whole.propose()
         np.testing.assert_array_equal(other.propose().table, policy.table)

@@ -25,12 +25,13 @@ from hypothesis import strategies as st
 from opdop import Episode, InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
 from opdop.model.features import one_hot
 from opdop.runs import CHECKPOINT, DamagedFileError, Progress, interrupts, read_config
+from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.interrupts import Interrupts
-from tests.runs.test_files import assert_same_run, quick_disk, seal  # noqa: F401 - one of them is a fixture
 from tests.support.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
+from tests.support.same_runs import assert_same_run
+from tests.support.sealed_files import seal
 
-KIND = "an opdop checkpoint of format 2"
 ROOT = Path(__file__).parents[2]
 
 
@@ -677,8 +678,6 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a transition twice in lists": ("lists", twice),
     "a list that is too long": ("lists", many_successors),
     "stages with more visits than others": ("table", more_visits),
-    "lists said to be a table": ("lists", put(f"{LEARNER}is_table", np.logical_not)),
-    "a table said to be lists": ("table", put(f"{LEARNER}is_table", np.logical_not)),
     "a visited state said not to be": ("table", put(f"{LEARNER}touched", np.logical_not)),
     "visits of NaN": ("table", put(f"{LEARNER}number", lambda a: a * np.nan)),
     "a Gram matrix that is none": ("features", put(f"{LEARNER}gram", np.negative)),
@@ -693,14 +692,12 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a phase out of range": ("doubling", put("learner.phase", lambda a: a + 40)),
     "a phase beyond all plans": (
         "doubling",
-        lambda meta, arrays: arrays.update(
-            {"learner.phase": np.array(25), "learner.finished": np.array(1024 * (2**25 - 1))}
-        ),
+        lambda meta, arrays: arrays.update({"learner.phase": np.array(25)}),
     ),
     "a negative phase": ("doubling", put("learner.phase", lambda a: a - 1)),
     "phases that do not add up": (
         "doubling",
-        lambda meta, arrays: arrays.update({k: arrays[k] + 1 for k in ("learner.finished", "recorder.episodes")}),
+        lambda meta, arrays: arrays.update({k: arrays[k] + 1 for k in ("learner.played", "recorder.episodes")}),
     ),
     "a sample of NaN": ("simulator", put("reservoir", lambda a: with_value(a, np.nan))),
     "a sample of no policies": ("simulator", put("reservoir", lambda a: a * 2)),

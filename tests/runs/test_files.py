@@ -29,14 +29,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.lib import format as npy
 
-from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, Values, make, train
-from opdop.planning import Optimum
+from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, make, train
 from opdop.runs import DamagedFileError, files
 from opdop.runs.files import read_arrays, write_arrays, write_whole
 from tests.support.crash_child import Unknown
+from tests.support.same_runs import assert_same_run, same
+from tests.support.sealed_files import SEAL, seal
 
 KIND = "a test"
-SEAL = b"opdop file 1, sha256 "
 MUCH_MEMORY = 32 * 2**20
 LONG = 10.0  # seconds
 
@@ -92,12 +92,6 @@ def simulated() -> Run:
     cmdp = make("factored")
     problem = Unknown(ModelSimulator(cmdp, seed=3))
     return train(problem, task=Task.of(cmdp, episodes=40), episodes=40, records=6)
-
-
-@pytest.fixture
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait for the disk, for tests that write often and whatever it may do."""
-    monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
 @pytest.fixture
@@ -471,12 +465,6 @@ def test_one_kind_of_file_is_not_another(small: Path, run: Run, tmp_path: Path) 
 # Files made to do harm: everything about them is right, up to the checksum
 
 
-def seal(path: Path, content: bytes) -> None:
-    """Write a zip, whose comment must be as long as a seal, with the right checksum."""
-    assert content[-64 - len(SEAL) : -64] == SEAL
-    path.write_bytes(content[:-64] + hashlib.sha256(content[:-64]).hexdigest().encode())
-
-
 def zipped(entries: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
     """Return a zip of these entries, ready to be sealed."""
     stream = io.BytesIO()
@@ -796,26 +784,6 @@ def test_random_changes_with_the_right_checksum_give_a_run_or_the_one_error(
 
 
 # Runs
-
-
-def same(one: Any, two: Any) -> bool:
-    """Whether two values of a run are the same, to the last bit."""
-    if isinstance(one, pl.DataFrame):
-        columns = zip(one, two, strict=True)
-        return one.schema == two.schema and all(same(a.to_numpy(), b.to_numpy()) for a, b in columns)
-    if isinstance(one, np.ndarray):
-        return bool(one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes())
-    if isinstance(one, (TabularPolicy, PolicyMixture, Values, Optimum)):
-        return type(one) is type(two) and all(same(getattr(one, f.name), getattr(two, f.name)) for f in fields(one))
-    if isinstance(one, tuple) and one and isinstance(one[0], TabularPolicy):
-        return len(one) == len(two) and all(map(same, one, two))
-    return type(one) is type(two) and bool(one == two)
-
-
-def assert_same_run(one: Run, two: Run) -> None:
-    for field in fields(Run):
-        if field.name != "snapshot":
-            assert same(getattr(one, field.name), getattr(two, field.name)), field.name
 
 
 def test_a_run_comes_back_as_it_was(run: Run, simulated: Run, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 import opdop
 from opdop import OPDOP, Counts, Episode, ModelSimulator, TabularCMDP, TabularPolicy, Task, solve, train
 from opdop.algorithms import WeissmanRadius
-from opdop.kernels import loops
 from opdop.theory import decompose, expected_next, prediction_errors
+from tests.support.compiled_episodes import advance
 from tests.support.strategies import Array, Sketch, policy_table, sketch_of, sketches, totals_plainly
 
 EXACT = {"rtol": 0, "atol": 1e-10}
@@ -46,26 +46,6 @@ class Look:
     episode: int
     above: float
     below: float
-
-
-def advance(learner: OPDOP, simulator: ModelSimulator, count: int) -> None:
-    """Play and learn from a number of episodes in the compiled loop, unmeasured."""
-    cmdp = simulator.cmdp
-    model = loops.Model(cmdp.transitions, cmdp.signals, cmdp.initial, simulator.noisy)
-    uniforms = simulator.generator.random((count, simulator.uniforms_per_episode))
-    J, shape = 1 + cmdp.num_constraints, learner.policy.shape
-    while len(uniforms):
-        record = loops.Record(*(np.empty((len(uniforms), n)) for n in (J, J, J - 1)))
-        done = learner.run_compiled(
-            model,
-            uniforms,
-            first=0,
-            measure_every=0,
-            waiting=np.empty((1, *shape)),
-            occupancy=np.zeros(shape),
-            record=record,
-        )
-        uniforms = uniforms[done:]
 
 
 def looks(

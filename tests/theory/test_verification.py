@@ -197,8 +197,8 @@ class Unclipped:
         self.counts, self.horizon = Counts(task), task.horizon
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
-        visits = self.counts.counts.visits
-        seen = self.counts.counts.seen  # [H, S, A*S]: next state, pair
+        visits = self.counts.arrays.visits
+        seen = self.counts.arrays.seen  # [H, S, A*S]: next state, pair
         J, H, A, S = self.counts.q.shape
         q, v = np.empty((J, H, S, A)), np.zeros((J, H + 1, S))
         for h in range(H - 1, -1, -1):

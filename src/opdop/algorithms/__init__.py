@@ -1,10 +1,15 @@
-"""What learns from episodes and never sees the model: Algorithm 1, its evaluators, and their constants."""
+"""Learners, which see episodes but never the model: Algorithm 1, its evaluators, and their constants."""
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
 
 from opdop.algorithms.constants import (
     Constants,
     FixedRadius,
     PaperLinearRadius,
     PaperRadius,
+    Preset,
     Radius,
     SelfNormalisedRadius,
     WeissmanRadius,
@@ -16,7 +21,7 @@ from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
 from opdop.algorithms.registry import Algorithm, algorithms, find
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Learner, Task
+from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task
 
 __all__ = [
     "LSTD",
@@ -24,6 +29,7 @@ __all__ = [
     "OPPO",
     "Algorithm",
     "CompiledEvaluator",
+    "CompiledLearner",
     "Constants",
     "Counts",
     "Doubling",
@@ -33,6 +39,7 @@ __all__ = [
     "Learner",
     "PaperLinearRadius",
     "PaperRadius",
+    "Preset",
     "Radius",
     "SelfNormalisedRadius",
     "Task",
@@ -42,3 +49,14 @@ __all__ = [
     "find",
     "presets",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """A package that lists the algorithms when it is called: `opdop.algorithms()` is public, as is the package."""
+
+    def __call__(self) -> Mapping[str, Algorithm]:
+        """Return the algorithms by name."""
+        return algorithms()
+
+
+sys.modules[__name__].__class__ = _CallablePackage

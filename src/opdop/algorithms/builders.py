@@ -1,8 +1,14 @@
-"""Algorithm 1 by name: with counts, with least squares, without constraints; whatever the states are."""
+"""The algorithms by name: Algorithm 1 with counts, with least squares, and without constraints.
+
+Where states are continuous nothing can be counted, and each name means Algorithm 1 with least squares.
+"""
 
 from __future__ import annotations
 
-from opdop.algorithms.continuous import ContinuousOPDOP, ContinuousOPPO, is_continuous
+from dataclasses import replace
+
+from opdop.algorithms.constants import Preset
+from opdop.algorithms.continuous import ContinuousOPDOP, ContinuousOPPO, with_visitors
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
@@ -11,25 +17,26 @@ from opdop.algorithms.task import Task
 
 
 @algorithm("opdop", summary="Algorithms 1 and 3: optimistic primal-dual policy optimisation with counts")
-def opdop(task: Task, preset: str, *, dual_bound: float | None = None, **parameters: float) -> OPDOP:
-    """Return Algorithm 1 with counts; with least squares where states are continuous, and nothing can be counted."""
-    if is_continuous(task):
-        return ContinuousOPDOP.build(task, preset, dual_bound=dual_bound, **parameters)
-    return OPDOP.preset(task, Counts, preset, dual_bound=dual_bound, **parameters)
+def with_counts(task: Task, preset: Preset) -> OPDOP:
+    """Return Algorithm 1 with counts."""
+    if task.is_continuous:
+        return with_least_squares(task, preset)
+    return OPDOP.preset(task, Counts, preset)
 
 
 @algorithm("opdop-lstd", summary="Algorithms 1 and 2: the same with least squares on features, for linear kernels")
-def opdop_lstd(task: Task, preset: str, *, dual_bound: float | None = None, **parameters: float) -> OPDOP:
+def with_least_squares(task: Task, preset: Preset) -> OPDOP:
     """Return Algorithm 1 with least squares on the task's features; one-hot ones if it has none."""
-    if is_continuous(task):
-        return ContinuousOPDOP.build(task, preset, dual_bound=dual_bound, **parameters)
-    return OPDOP.preset(task, LSTD, preset, dual_bound=dual_bound, **parameters)
+    if task.is_continuous:
+        return ContinuousOPDOP.preset(with_visitors(task), LSTD, preset)
+    return OPDOP.preset(task, LSTD, preset)
 
 
 @algorithm("oppo", summary="The same without constraints and mixing: optimistic PPO")
-def oppo(task: Task, preset: str, *, dual_bound: float | None = None, **parameters: float) -> OPDOP:
-    """Return optimistic PPO; it has no multipliers, so nothing needs to be known of the Slater gap."""
-    bound = 1.0 if dual_bound is None else dual_bound
-    if is_continuous(task):
-        return ContinuousOPPO.build(task, preset, dual_bound=bound, **parameters)
-    return OPPO.preset(task, Counts, preset, dual_bound=bound, **parameters)
+def without_constraints(task: Task, preset: Preset) -> OPDOP:
+    """Return optimistic PPO; it has no multipliers, so the Slater gap may be unknown."""
+    if preset.dual_bound is None:
+        preset = replace(preset, dual_bound=1.0)  # not used
+    if task.is_continuous:
+        return ContinuousOPPO.preset(with_visitors(task), LSTD, preset)
+    return OPPO.preset(task, Counts, preset)

@@ -1,10 +1,11 @@
-"""Every constant of the algorithms, by named preset: `paper`, `certified`, `practical`; never a silent one.
+"""Every constant of the algorithms, from a named preset: `paper`, `certified` or `practical`.
 
 Stages are numbered from 0 here, so the value after stage h lies in [0, H-1-h].
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,11 +16,11 @@ import numpy as np
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.model import InvalidParameterError, suggestion
-from opdop.model.validation import Floats
+from opdop.model.validation import Floats, is_number
 
 
 class Radius(Protocol):
-    """A confidence rule: the radius beta of each stage, so that bonus = radius / sqrt(n + ridge)."""
+    """A confidence rule: it gives the radius beta of each stage, so that bonus = radius / sqrt(n + ridge)."""
 
     def radii(self, task: Task, ridge: float) -> Floats:
         """Return the radii [H]."""
@@ -80,12 +81,12 @@ class WeissmanRadius:
 
     Union bound, exactly: over H stages, S A pairs and n = 1..K (n = 0 holds by itself). Deterministic signals:
     delta = (p/2) / (H S A K). Random signals: delta = (p/4) / (H S A K) and delta' = (p/4) / ((1+I) H S A K).
-    For S = 1 there is nothing to learn about P, and L's term vanishes. `scale` multiplies the whole; only 1 is
+    For S = 1 there is nothing to learn about P, and L's term vanishes. `scale` multiplies the radius; only 1 is
     certified.
 
     With a small scale the bonus of an unvisited pair is small too, so that actions never tried look bad. The optimistic
-    estimate of an unvisited pair is therefore at least `optimistic_init` times the largest value H - h; see
-    `first_widths`.
+    initial value prevents that: the estimate of an unvisited pair is at least `optimistic_init` times the largest value
+    H - h; see `first_widths`.
     """
 
     scale: float = 1.0
@@ -126,7 +127,7 @@ def first_widths(rule: Radius, task: Task, ridge: float) -> Floats:
 
 
 class FeatureSizes(Protocol):
-    """What a confidence rule needs to know of features: dimensions, and bounds on the norms of the weights."""
+    """What a confidence rule needs to know about features: dimensions, and bounds on the norms of the weights."""
 
     @property
     def kernel_dim(self) -> int:
@@ -150,12 +151,12 @@ class FeatureSizes(Protocol):
 
     @property
     def signal_length(self) -> float:
-        """The largest norm of varphi; where states are continuous, over those that are carried along."""
+        """The largest norm of varphi; where states are continuous, over the states that are stored."""
         ...
 
     @property
     def blocks(self) -> int:
-        """How many regressions the kernel's falls into: S A for one-hot features, otherwise 1."""
+        """The number of independent regressions: S A for one-hot features, otherwise 1."""
         ...
 
 
@@ -218,19 +219,19 @@ class SelfNormalisedRadius:
 
 
 def linear_rule(rule: Any) -> LinearRadius:
-    """Return a preset's confidence rule as the least-squares evaluator uses it."""
+    """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
     linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
     return linear
 
 
 def flat_linear_radii(task: Task, beta: float) -> LinearRadii:
-    """Return the same radius everywhere."""
+    """Return the rule whose radius is beta at every stage and for both regressions."""
     return LinearRadii(np.zeros(task.horizon), 0.0, np.full(task.horizon, beta), 0.0, 0.0, beta)
 
 
 @dataclass(frozen=True)
 class Constants:
-    """All numbers of one run of Algorithm 1, and the preset that they come from."""
+    """All constants of one run of Algorithm 1, and the name of the preset that they come from."""
 
     preset: str
     step_size: float  # alpha
@@ -279,13 +280,11 @@ def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
 
 def _dual_bound(task: Task, given: float | None) -> float:
     if given is not None:
-        if not (math.isfinite(given) and given > 0.0):
-            raise InvalidParameterError(f"dual_bound is {given}; expected a positive number.")
         return float(given)
     if task.slater_gap is None:
         raise InvalidParameterError(
-            "the multipliers need an upper bound, and nothing is known of the Slater gap: state a lower bound on the "
-            "slack that some policy has in every constraint (slater_gap=...), or give dual_bound=... directly."
+            "the multipliers need an upper bound, and the Slater gap is unknown: give a lower bound on the slack that "
+            "some policy has in all constraints at once (slater_gap=...), or give dual_bound=... directly."
         )
     return 2.0 * task.horizon / task.slater_gap
 
@@ -307,52 +306,87 @@ def _practical(
     ridge_scale: float = 0.01,
     optimistic_init: float = 1.0,
 ) -> Constants:
-    # The defaults are what `python -m studies.practical` chose: docs/practical.md.
+    # `python -m studies.practical` chose the defaults: docs/practical.md.
+    given = dict(locals())
+    parameters = {name: given[name] for name in presets()["practical"]}
     numbers = _theorem(task, dual_bound)
     numbers["step_size"] *= step_scale
     numbers["dual_step_size"] *= dual_step_scale
     numbers["ridge"] *= ridge_scale
-    parameters = {
-        "radius_scale": radius_scale,
-        "step_scale": step_scale,
-        "dual_step_scale": dual_step_scale,
-        "ridge_scale": ridge_scale,
-        "optimistic_init": optimistic_init,
-    }
     return Constants(
         "practical", radius=WeissmanRadius(radius_scale, optimistic_init), parameters=parameters, **numbers
     )
 
 
-_PRESETS: dict[str, tuple[Callable[..., Constants], tuple[str, ...]]] = {
-    "paper": (_paper, ("C1",)),
-    "certified": (_certified, ()),
-    "practical": (_practical, ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "optimistic_init")),
-}
+_PRESETS: dict[str, Callable[..., Constants]] = {"paper": _paper, "certified": _certified, "practical": _practical}
+CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
 
 
 def presets() -> dict[str, tuple[str, ...]]:
     """Return the names of the presets and of each one's parameters."""
-    return {name: parameters for name, (_, parameters) in _PRESETS.items()}
+    return {name: tuple(inspect.signature(build).parameters)[2:] for name, build in _PRESETS.items()}
 
 
-def choose(task: Task, preset: str, *, dual_bound: float | None = None, **parameters: float) -> Constants:
-    """Return the constants of a preset for a task; parameters are the preset's own named fields.
+@dataclass(frozen=True)
+class Preset:
+    """Where the constants of a run come from: a preset's name, its parameters, and a bound on the multipliers.
+
+    `parameters` are the preset's own named fields; for continuous states also `reevaluate_at_growth`. Without
+    `dual_bound` the multipliers are bounded by 2H / Slater gap. Raises InvalidParameterError, with the nearest name,
+    if there is no such preset or parameter.
+    """
+
+    name: str = "practical"
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    dual_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in _PRESETS:
+            raise InvalidParameterError(
+                f"there is no preset {self.name!r}; there are {', '.join(_PRESETS)}.{suggestion(self.name, _PRESETS)}"
+            )
+        known = presets()[self.name]
+        for name, value in self.parameters.items():
+            if name not in (*known, *CONTINUOUS_PARAMETERS):
+                has = f"it has {', '.join(known)}" if known else "it has no parameters, so that its guarantee holds"
+                raise InvalidParameterError(
+                    f"preset {self.name!r} has no parameter {name!r}; {has}.{suggestion(name, known)}"
+                )
+            if not (is_number(value) and 0.0 < value < math.inf):
+                raise InvalidParameterError(f"{name} is {value!r}; expected a positive number.")
+        if self.dual_bound is not None and not (math.isfinite(self.dual_bound) and self.dual_bound > 0.0):
+            raise InvalidParameterError(f"dual_bound is {self.dual_bound}; expected a positive number.")
+
+    @classmethod
+    def of(cls, preset: str | Preset, dual_bound: float | None = None, **parameters: float) -> Preset:
+        """Return a preset, given itself or its name with `dual_bound` and parameters."""
+        if isinstance(preset, Preset):
+            if dual_bound is not None or parameters:
+                raise InvalidParameterError("give dual_bound and parameters in the Preset, or with a preset's name.")
+            return preset
+        return cls(preset, parameters, dual_bound)
+
+    def constants(self, task: Task) -> Constants:
+        """Return the constants for a task.
+
+        Raises InvalidParameterError if a parameter does not belong to the task, or if neither `dual_bound` nor the
+        task's Slater gap is known.
+        """
+        own = dict(self.parameters)
+        for name in CONTINUOUS_PARAMETERS:
+            if own.pop(name, None) is not None and not task.is_continuous:
+                raise InvalidParameterError(f"{name} is a parameter of problems with continuous states only.")
+        return _PRESETS[self.name](task, self.dual_bound, **own)
+
+
+def choose(
+    task: Task, preset: str | Preset = "practical", *, dual_bound: float | None = None, **parameters: float
+) -> Constants:
+    """Return the constants of a preset for a task; see `Preset` for the arguments and errors.
 
     >>> task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=10_000, slater_gap=0.5)
     >>> constants = choose(task, "paper")
     >>> constants.dual_step_size, constants.mixing, constants.dual_bound
     (0.01, 0.0001, 16.0)
     """
-    if preset not in _PRESETS:
-        raise InvalidParameterError(
-            f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}.{suggestion(preset, _PRESETS)}"
-        )
-    build, known = _PRESETS[preset]
-    for name, value in parameters.items():
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has no parameters, which is what makes it certified"
-            raise InvalidParameterError(f"preset {preset!r} has no parameter {name!r}; {has}.{suggestion(name, known)}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value > 0):
-            raise InvalidParameterError(f"{name} is {value!r}; expected a positive number.")
-    return build(task, dual_bound, **parameters)
+    return Preset.of(preset, dual_bound, **parameters).constants(task)

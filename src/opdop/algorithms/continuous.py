@@ -1,9 +1,9 @@
-"""Algorithms 1 and 2 where states are continuous: value functions on nodes, policies at visited states by replay.
+"""Algorithms 1 and 2 for continuous states: value functions on nodes, policies at visited states by replay.
 
-Value functions and policies are kept on finitely many carried states, so everything there is as for finite states. A
-visited state is in general none of them. pi^k at such a state is the recursion of lines 4 to 6, replayed with
-Q^1, ..., Q^(k-1) at that state, each a closed formula of what its evaluation has left behind: exact, with memory and
-time that grow with k. The arithmetic is in `opdop.kernels.replay`.
+Value functions and policies are stored at finitely many carried states, where everything is as for finitely many
+states. A visited state is in general not one of them. There pi^k is computed by replaying lines 4 to 6 with
+Q^1, ..., Q^(k-1) at that state, each a closed formula of its evaluation's regressions. This is exact; memory and time
+grow with k. The arithmetic is in `opdop.kernels.replay`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.algorithms.constants import Preset
 from opdop.algorithms.lstd import LSTD
-from opdop.algorithms.opdop import OPDOP, OPPO
-from opdop.algorithms.task import Task, by_action, fitting, swapped
+from opdop.algorithms.opdop import OPDOP, OPPO, MakesEvaluator
+from opdop.algorithms.saved_state import fitting, prefixed
+from opdop.algorithms.task import Evaluator, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
 from opdop.kernels.lstd import Linear
@@ -32,7 +34,7 @@ _LANED = ("signal_weights", "signal_inverse", "signal_radius", "weights", "inver
 
 
 class ReplayedPolicy:
-    """pi^k: a table on the carried states, and exact at every other state by replay. Later learning changes nothing."""
+    """pi^k, which later learning does not change: a table on the carried states, and computed by replay elsewhere."""
 
     def __init__(self, table: Floats, learner: ContinuousOPDOP) -> None:
         table.setflags(write=False)
@@ -82,10 +84,10 @@ class ReplayedPolicy:
 class ContinuousOPDOP(OPDOP):
     """Algorithm 1 with least squares, for states in [0, 1]^dim.
 
-    `reevaluate_at_growth` = c evaluates only when the determinant of some Gram matrix has grown by more than the factor
-    c since the last evaluation, so that only O(d H log K) evaluations have to be kept. In between, Q and V stay as they
-    are; the policy and the multipliers still make their steps in every episode, with that Q and that estimate. Without
-    it every episode is evaluated: Algorithm 1 as it is written.
+    With `reevaluate_at_growth` = c the policy is evaluated only when the determinant of some Gram matrix has grown by
+    more than the factor c since the last evaluation, so that only O(d H log K) evaluations are stored. In between, Q
+    and V do not change; the policy and the multipliers still make a step in every episode, with that Q and that
+    estimate. Without it every episode is evaluated, as Algorithm 1 is written.
     """
 
     def __init__(
@@ -112,30 +114,12 @@ class ContinuousOPDOP(OPDOP):
         self.past = self._room(0, 0)
 
     @classmethod
-    def build(
-        cls,
-        task: Task,
-        preset: str,
-        *,
-        dual_bound: float | None = None,
-        reevaluate_at_growth: float | None = None,
-        **parameters: float,
-    ) -> OPDOP:
-        """Return a learner for the task of a continuous problem."""
-        learner = cls.preset(with_visitors(task), LSTD, preset, dual_bound=dual_bound, **parameters)
-        if reevaluate_at_growth is None:
-            return learner
-        numbers = {name: getattr(learner, name) for name in ("step_size", "dual_step_size", "mixing", "dual_bound")}
-        return cls(
-            learner.task,
-            learner.evaluator,  # type: ignore[arg-type]
-            **numbers,
-            constants=learner.constants,
-            reevaluate_at_growth=reevaluate_at_growth,
-        )
+    def _from(cls, task: Task, evaluator: Evaluator | MakesEvaluator, preset: Preset, **own: Any) -> OPDOP:
+        growth = preset.parameters.get("reevaluate_at_growth")
+        return super()._from(task, evaluator, preset, reevaluate_at_growth=growth, **own)
 
     def propose(self) -> ReplayedPolicy:  # type: ignore[override]
-        """Return pi^k; asked again before learning, the same one."""
+        """Return pi^k; the same one until `learn` is called."""
         if not isinstance(self._proposed, ReplayedPolicy):
             last, table = self._estimates, self._by_action.copy()
             improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
@@ -144,7 +128,10 @@ class ContinuousOPDOP(OPDOP):
         return self._proposed  # type: ignore[return-value]
 
     def learn(self, episode: Episode) -> None:
-        """Learn from the episode played with the policy proposed last."""
+        """Learn from the episode played with the policy proposed last.
+
+        Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
+        """
         proposed: Any = self._proposed
         if proposed is None:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
@@ -173,7 +160,7 @@ class ContinuousOPDOP(OPDOP):
         return np.concatenate([self.regressions.information.ravel(), self.regressions.signal_information])
 
     def _remember(self, fresh: bool) -> None:
-        """Keep the multipliers of this episode's step, and its evaluation if it is new."""
+        """Store the multipliers of this episode's step, and its evaluation if it is new."""
         if self.entries == len(self.past.first) or self.episodes == len(self.past.dual):
             self._grow()
         self.past.dual[self.episodes] = self.dual
@@ -184,7 +171,7 @@ class ContinuousOPDOP(OPDOP):
             self.known = self._information()
 
     def _observe(self, episode: Episode, proposed: ReplayedPolicy, fresh: bool) -> None:
-        """Put the visited states into their places, with V at each of them, and then the episode into the data."""
+        """Write the visited states into their places, with V at each of them, then add the episode to the data."""
         H = self.task.horizon
         form, varphi, A = self.regressions.form, self.regressions.varphi, self.source.num_actions
         values = np.empty(1 + self.task.num_constraints)
@@ -201,7 +188,7 @@ class ContinuousOPDOP(OPDOP):
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
 
     def _checked(self, episode: Episode) -> Episode:
-        """Return an episode with its states as [H+1, dim], or say what is wrong."""
+        """Return an episode with its states as [H+1, dim]; raises InvalidModelError if it does not fit the task."""
         H, dim = self.task.horizon, self.source.nodes.dim
         states = np.asarray(episode.states)
         if states.dtype.kind != "f" or states.size != (H + 1) * dim or len(states) != H + 1:
@@ -235,7 +222,7 @@ class ContinuousOPDOP(OPDOP):
         )
 
     def _grow(self) -> None:
-        """Make room for half as many evaluations and steps again, where there is none left."""
+        """Enlarge the room for evaluations or steps by half where none is left."""
         blocks, steps = len(self.past.radius), len(self.past.dual)
         if self.entries == len(self.past.first):
             blocks += 1 + blocks // 2
@@ -247,15 +234,14 @@ class ContinuousOPDOP(OPDOP):
         self.past = roomy
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later proposals depend on: the past, as far as it is filled, too."""
+        """Return everything that later proposals depend on, including the filled part of the past."""
         blocks = -(-self.entries // kernel.LANES)
-        past = {f"past.{name}": getattr(self.past, name)[:blocks].copy() for name in _LANED}
-        past["past.first"] = self.past.first[: self.entries].copy()
-        past["past.dual"] = self.past.dual[: self.episodes].copy()
-        return super().state() | past | {"known": self.known.copy()}
+        past = {name: getattr(self.past, name)[:blocks].copy() for name in _LANED}
+        past |= {"first": self.past.first[: self.entries].copy(), "dual": self.past.dual[: self.episodes].copy()}
+        return super().state() | prefixed("past.", past) | {"known": self.known.copy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
+        """Return to a saved state; raises OpdopError if it does not fit."""
         episodes = int(fitting(state, "episodes", np.array(0)))
         if "past.first" not in state or state["past.first"].ndim != 1:
             raise OpdopError("the saved state has no past.")
@@ -280,24 +266,22 @@ class ContinuousOPDOP(OPDOP):
 
 
 class ContinuousOPPO(OPPO, ContinuousOPDOP):
-    """The same without constraints and mixing."""
+    """Optimistic PPO for continuous states: no constraints and no mixing."""
 
 
 def with_visitors(task: Task) -> Task:
-    """Return the task of a continuous problem with H + 1 more states: places for those that an episode visits."""
+    """Return the task of a continuous problem with H + 1 more states: places for the states that an episode visits.
+
+    Raises InvalidParameterError if the task's states are finitely many.
+    """
     carried: Carried | None = None if task.features is None else task.features.carried
     if carried is None:
-        raise InvalidParameterError("this is for continuous states; the task's features are for finitely many.")
+        raise InvalidParameterError("the task has finitely many states; expected features of continuous states.")
     H = task.horizon
     places = np.full((H + 1, carried.source.nodes.dim), 0.5)
     features = carry(carried.source, np.concatenate([carried.others, places]))
     initial = np.concatenate([task.initial, np.zeros(H + 1)])
     return replace(task, num_states=features.num_states, features=features, initial=initial)
-
-
-def is_continuous(task: Task) -> bool:
-    """Whether a task's states are continuous."""
-    return task.features is not None and task.features.carried is not None
 
 
 def _point(state: Any, dim: int) -> Floats:

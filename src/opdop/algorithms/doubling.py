@@ -1,4 +1,4 @@
-"""For an unknown number of episodes: start again with twice the plan whenever the plan is used up."""
+"""For an unknown number of episodes: a new learner with twice the plan whenever the plan is used up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.opdop import OPDOP
-from opdop.algorithms.task import Task, fitting
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.task import CompiledLearner, Learner, Task
 from opdop.kernels import loops
-from opdop.model import Episode, OpdopError, TabularPolicy
+from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
+from opdop.model.overriding import has_originals, originals
+from opdop.model.validation import Floats
 
 FIRST_PLAN = 1024
 
@@ -42,80 +44,97 @@ class Doubling:
     sqrt(2)/(sqrt(2) - 1) times that of the last phase: the order in K stays the same, the constant grows.
     """
 
-    def __init__(self, task: Task, build: Callable[[Task], OPDOP], *, first: int = FIRST_PLAN) -> None:
-        self.task, self.build, self.first = task, build, first
-        self.phase = 0
-        self.finished = 0  # episodes of the phases before this one
-        self.current = self._learner()
+    def __init__(self, task: Task, build: Callable[[Task], Learner], *, first: int = FIRST_PLAN) -> None:
+        """Begin the first phase.
 
-    def _learner(self) -> OPDOP:
-        return self.build(phase_task(self.task, self.phase, self.first))
+        Args:
+            task: the task of all phases together; its planned episodes are not used.
+            build: returns a learner for the task of a phase.
+            first: episodes of the first phase.
+
+        Raises InvalidParameterError if `first` is not a whole number of at least 1.
+        """
+        if not isinstance(first, (int, np.integer)) or isinstance(first, bool) or first < 1:
+            raise InvalidParameterError(f"first is {first!r}; expected a whole number, at least 1.")
+        self.task, self.build, self.first = task, build, int(first)
+        self._begin(0)
+
+    def _begin(self, phase: int) -> None:
+        self.phase = phase
+        self.played = 0  # episodes of this phase
+        plan = phase_task(self.task, phase, self.first)
+        self.planned = plan.episodes
+        self.current: Any = self.build(plan)
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The constants of the phase under way."""
-        return {**self.current.constants, "doubling_phase": self.phase, "doubling_first": self.first}
+        """The constants of the current phase."""
+        own = getattr(self.current, "constants", {})
+        return {**own, "doubling_phase": self.phase, "doubling_first": self.first}
 
     @property
     def episodes(self) -> int:
         """Episodes learnt from in all phases."""
-        return self.finished + self.current.episodes
+        return self.planned - self.first + self.played  # the earlier phases had first * (2^phase - 1)
 
     @property
-    def dual(self) -> NDArray[np.float64]:
-        """The multipliers of the phase under way."""
-        return self.current.dual
-
-    @property
-    def policy(self) -> NDArray[np.float64]:
-        """The policy table of the phase under way."""
-        return self.current.policy
-
-    @property
-    def left(self) -> int:
-        """Episodes until the next phase."""
-        return self.current.task.episodes - self.current.episodes
+    def policy(self) -> Floats:
+        """The policy of the last episode, [H, S, A]."""
+        table: Floats = self.current.policy
+        return table
 
     def propose(self) -> TabularPolicy:
-        """Return the policy for the next episode."""
-        self._go_on()
-        return self.current.propose()
+        """Return the policy for the next episode; begins the next phase if the plan of this one is used up."""
+        self._begin_next_if_due()
+        policy: TabularPolicy = self.current.propose()
+        return policy
 
     def learn(self, episode: Episode) -> None:
-        """Learn from one episode."""
+        """Learn from the episode that was played with the proposed policy."""
         self.current.learn(episode)
-
-    def estimated_totals(self) -> NDArray[np.float64]:
-        """Return the current phase's estimates of all signals, [1+I]."""
-        return self.current.estimated_totals()
+        self.played += 1
 
     def diagnostics(self) -> dict[str, float]:
-        """Return what the learner of this phase believes, and which phase it is."""
+        """Return the numbers of the current phase's learner, the phase, and the episodes of all phases."""
         return {**self.current.diagnostics(), "phase": float(self.phase), "episodes": float(self.episodes)}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later proposals depend on."""
-        plan = {"phase": np.array(self.phase), "finished": np.array(self.finished)}
-        return plan | {f"current.{name}": value for name, value in self.current.state().items()}
+        """Return everything that later proposals depend on."""
+        plan = {"phase": np.array(self.phase), "played": np.array(self.played)}
+        return plan | prefixed("current.", self.current.state())
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
-        self.phase = int(fitting(state, "phase", np.array(0)))
-        self.finished = int(fitting(state, "finished", np.array(0)))
-        if not 0 <= self.phase < 32 or self.finished != self.first * (2**self.phase - 1):
-            raise OpdopError(f"phase {self.phase} does not begin after {self.finished} episodes.")
-        self.current = self._learner()
-        prefix = "current."
-        self.current.restore({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+        """Return to a saved state; raises OpdopError if it does not fit."""
+        phase, played = (int(fitting(state, name, np.array(0))) for name in ("phase", "played"))
+        if not 0 <= phase < 32:
+            raise OpdopError(f"the saved phase is {phase}; expected 0 to 31.")
+        self._begin(phase)
+        if not 0 <= played <= self.planned:
+            raise OpdopError(f"the saved phase has played {played} episodes; expected at most {self.planned}.")
+        self.current.restore(under(state, "current."))
+        if getattr(self.current, "episodes", played) != played:
+            raise OpdopError(f"the saved phase has played {played} episodes, its learner {self.current.episodes}.")
+        self.played = played
 
-    def run_compiled(self, model: loops.Model, uniforms: NDArray[Any], **record: Any) -> int:
-        """Run episodes in the compiled loop, at most to the end of the phase."""
-        self._go_on()
-        return self.current.run_compiled(model, uniforms[: self.left], **record)
+    @property
+    def compiles(self) -> bool:
+        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
+        current = self.current
+        return has_originals(self, _REPLACED) and isinstance(current, CompiledLearner) and current.compiles
 
-    def _go_on(self) -> None:
-        """Begin the next phase if this one has used up its plan."""
-        if self.left == 0:
-            self.finished += self.current.episodes
-            self.phase += 1
-            self.current = self._learner()
+    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
+        """Play episodes in the compiled loop, at most to the end of the phase; see `OPDOP.run_compiled`."""
+        self._begin_next_if_due()
+        if not self.compiles:
+            raise OpdopError("`build` must return learners that all run in the compiled loop, or none of them.")
+        done: int = self.current.run_compiled(model, uniforms[: self.planned - self.played], record)
+        self.played += done
+        return done
+
+    def _begin_next_if_due(self) -> None:
+        if self.played == self.planned:
+            self._begin(self.phase + 1)
+
+
+# The methods of Doubling that the compiled loop replaces.
+_REPLACED = originals(Doubling, "propose", "learn", "diagnostics")

@@ -22,25 +22,28 @@ from opdop.algorithms.constants import (
     linear_rule,
     rule_data,
 )
-from opdop.algorithms.task import Estimates, Task, by_action, fitting, swapped
-from opdop.kernels import counts as counts_kernel
+from opdop.algorithms.counts import no_visits
+from opdop.algorithms.saved_state import fitting
+from opdop.algorithms.task import Estimates, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import lstd as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.features import Features, one_hot
+from opdop.model.overriding import has_originals, originals
 
 _MOST_BYTES = 8 * 2**30
 # Below this a Gram matrix of long features can become singular to the machine.
 SMALLEST_RIDGE = 1e-6
 
-
 CERTIFIED = SelfNormalisedRadius()
 
 
 class LSTD:
-    """Values policies by ridge regressions on the features of a linear kernel.
+    """Estimates a policy's values by ridge regressions on the features of a linear kernel.
 
-    `radius` is the paper's beta as a number, or a confidence rule. One-hot features never form a d1 x d1 matrix.
+    `features` are the task's by default, or one-hot if it has none. `radius` is the paper's beta as a number, or a
+    confidence rule. With one-hot features no d1 x d1 matrix is formed. Raises InvalidParameterError if ridge or radius
+    is wrong or the matrices would not fit into memory, and InvalidModelError if the features do not fit the task.
     """
 
     def __init__(
@@ -71,33 +74,26 @@ class LSTD:
         J, H, S, A = 1 + task.num_constraints, task.horizon, *sizes
         self.q, self.v = np.zeros((J, H, A, S)), np.zeros((J, H + 1, S))
         self.touched = np.ones((H, S), dtype=np.bool_)
-        self.table_from = 0  # nothing grows here
         self._arrays = self._one_hot() if features.form is None else self._linear()
 
     @property
-    def arrays(self) -> kernel.Linear | kernel.OneHot:
-        """The regressions, as the compiled loop takes them."""
-        return self._arrays
+    def compiles(self) -> bool:
+        """Whether the kernels do exactly what `evaluate` and `observe` do: False if a subclass overrides them."""
+        return has_originals(self, _REPLACED)
 
     @property
-    def is_full(self) -> bool:
-        """Never: nothing grows here."""
-        return False
-
-    def tidy(self) -> None:
-        """Nothing to do."""
+    def arrays(self) -> kernel.Linear | kernel.OneHot:
+        """The regressions, as the kernels take them."""
+        return self._arrays
 
     def described(self) -> dict[str, Any]:
-        """Return the radius and the ridge as plain data; radii as they are before the first episode."""
-        first, last = (self.radii.noise[h] * math.sqrt(self.radii.slack) + self.radii.bias[h] for h in (0, -1))
+        """Return the radius and the ridge as plain data, with the radii before the first episode."""
         return {
             "ridge": self.ridge,
             "radius": rule_data(self.radius),
-            "first_radius": float(first),
-            "last_radius": float(last),
-            "signal_radius": float(
-                self.radii.signal_noise * math.sqrt(self.radii.signal_slack) + self.radii.signal_bias
-            ),
+            "first_radius": float(kernel.kernel_radius(self.radii, 0, 0.0)),
+            "last_radius": float(kernel.kernel_radius(self.radii, self.task.horizon - 1, 0.0)),
+            "signal_radius": float(kernel.signal_radius(self.radii, 0.0)),
             "kernel_dim": self.features.kernel_dim,
             "signal_dim": self.features.signal_dim,
             "kernel_norm": float(self.features.kernel_norm),
@@ -117,20 +113,23 @@ class LSTD:
 
     @property
     def estimates(self) -> Estimates:
-        """What the last evaluation found."""
+        """The result of the last evaluation."""
         return Estimates(swapped(self.q), self.v, self.touched)
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
-        """Put one episode into the regressions, with the value functions of the last evaluation."""
+        """Add one episode to the regressions, with the value functions of the last evaluation.
+
+        Raises InvalidModelError if it does not fit the task.
+        """
         episode = self.task.checked(episode)
         evaluators.observe(self.arrays, self.v, episode.states, episode.actions, episode.signals)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later estimates depend on."""
+        """Return everything that later estimates depend on."""
         return {name: array.copy() for name, array in self._changing().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
+        """Return to a saved state; raises an error if it does not fit."""
         checked = {name: fitting(state, name, array) for name, array in self._changing().items()}
         for name, array in checked.items():
             if name.endswith("gram"):
@@ -175,16 +174,7 @@ class LSTD:
         J, H, A, S = self.q.shape
         pairs, ridge = A * S, self.ridge
         _check_memory(2 * J * H * pairs * S * S, f"S = {S}, A = {A}, H = {H}: use Counts instead")
-        visits = counts_kernel.Visits(
-            touched=np.zeros((H, S), dtype=np.bool_),
-            number=np.zeros((H, pairs)),
-            sums=np.zeros((J, H, pairs)),
-            lost=np.zeros((J, H, pairs)),
-            inverse=np.full((H, pairs), 1.0 / ridge),
-            width=np.full((H, pairs), 1.0 / math.sqrt(ridge)),
-            radii=np.zeros(H),
-            ridge=ridge,
-        )
+        widths = np.full(H, 1.0 / math.sqrt(ridge))
         return kernel.OneHot(
             radii=self.radii,
             ridge=ridge,
@@ -194,8 +184,12 @@ class LSTD:
             weights=np.zeros((J, H, pairs, S)),
             information=np.zeros((J, H, pairs)),
             updates=np.zeros((J, H, pairs), dtype=np.int64),
-            visits=visits,
+            visits=no_visits(self.task, ridge, widths, np.zeros(H)),
         )
+
+
+# The methods of LSTD that the compiled loop replaces.
+_REPLACED = originals(LSTD, "evaluate", "observe", "estimates")
 
 
 def _eyes(lead: tuple[int, ...], d: int, value: float) -> NDArray[np.float64]:

@@ -14,17 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import Constants, choose
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, fitting, swapped
+from opdop.algorithms.constants import Constants, Preset
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
+from opdop.model.overriding import has_originals, originals
+from opdop.model.validation import Floats
 
 MakesEvaluator = Callable[..., Evaluator]
 
 
 class OPDOP:
-    """Learns from episodes: improve the policy, play, move the multipliers, evaluate optimistically, then look.
+    """Algorithm 1: improve the policy, play an episode, move the multipliers, evaluate optimistically, then observe.
 
     >>> import opdop
     >>> cmdp = opdop.make("factored")
@@ -70,13 +73,12 @@ class OPDOP:
                 "slater_gap": task.slater_gap,
             }
             constants = {"preset": "none", **numbers, **plan}
-        own = evaluator.described() if isinstance(evaluator, CompiledEvaluator) else {}
-        self.constants = {**constants, **own}
+        self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
         self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
-        self._estimates = nothing_yet(task)
+        self._estimates = zero_estimates(task)
         self._proposed: TabularPolicy | None = None
 
     @classmethod
@@ -84,20 +86,21 @@ class OPDOP:
         cls,
         task: Task,
         evaluator: Evaluator | MakesEvaluator,
-        name: str,
+        preset: str | Preset,
         *,
         dual_bound: float | None = None,
         **parameters: float,
     ) -> OPDOP:
-        """Return a learner with the constants of a preset.
+        """Return a learner with the constants of a preset, given as a `Preset`, or by name with its parameters.
 
         Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
+        Raises InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
         """
-        constants = choose(task, name, dual_bound=dual_bound, **parameters)
-        return cls._with(task, evaluator, constants)
+        return cls._from(task, evaluator, Preset.of(preset, dual_bound, **parameters))
 
     @classmethod
-    def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
+    def _from(cls, task: Task, evaluator: Evaluator | MakesEvaluator, preset: Preset, **own: Any) -> OPDOP:
+        constants = cls._constants(task, preset)
         ready: Evaluator
         if isinstance(evaluator, type) or not isinstance(evaluator, Evaluator):
             ready = evaluator(task, radius=constants.radius, ridge=constants.ridge)
@@ -111,10 +114,15 @@ class OPDOP:
             mixing=constants.mixing,
             dual_bound=constants.dual_bound,
             constants=constants.described(task),
+            **own,
         )
 
+    @classmethod
+    def _constants(cls, task: Task, preset: Preset) -> Constants:
+        return preset.constants(task)
+
     def propose(self) -> TabularPolicy:
-        """Return pi^k; asked again before learning, the same one."""
+        """Return pi^k; the same one until `learn` is called."""
         if self._proposed is None:
             last, table = self._estimates, self._by_action.copy()
             improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
@@ -122,7 +130,10 @@ class OPDOP:
         return self._proposed
 
     def learn(self, episode: Episode) -> None:
-        """Learn from the episode played with the policy proposed last."""
+        """Learn from the episode played with the policy proposed last.
+
+        Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
+        """
         if self._proposed is None:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self.task.checked(episode)
@@ -149,11 +160,11 @@ class OPDOP:
 
     @property
     def estimates(self) -> Estimates:
-        """Q^k and V^k of the last evaluation; zero before the first."""
+        """The result of the last evaluation, Q^k and V^k; zero before the first."""
         return self._estimates
 
     def diagnostics(self) -> dict[str, float]:
-        """Return what the learner believes."""
+        """Return the optimistic estimates and the multipliers of the last episode."""
         estimated = self.estimated_totals()
         numbers = {"episodes": float(self.episodes), "estimated_reward": float(estimated[0])}
         for i in range(self.task.num_constraints):
@@ -162,44 +173,62 @@ class OPDOP:
         return numbers
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later proposals depend on."""
+        """Return everything that later proposals depend on."""
         own = {
             "episodes": np.array(self.episodes),
             "policy": self.policy.copy(),
             "dual": self.dual.copy(),
             "utility_estimates": self.utility_estimates.copy(),
         }
-        if not isinstance(self.evaluator, CompiledEvaluator):  # which keeps them itself
+        if self._compiled_evaluator is None:  # a compiled evaluator stores the estimates itself
             last = self._estimates
             own |= {"q": last.q.copy(), "v": last.v.copy(), "touched": last.touched.copy()}
-        return own | {f"evaluator.{name}": value for name, value in self.evaluator.state().items()}
+        return own | prefixed("evaluator.", self.evaluator.state())
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
+        """Return to a saved state; raises OpdopError if it does not fit."""
         policy = fitting(state, "policy", self.policy)
         if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
-            raise OpdopError("the saved policy is not one.")
+            raise OpdopError("the saved policy does not consist of probabilities.")
         dual = fitting(state, "dual", self.dual)
         if (dual < 0.0).any() or (dual > self.dual_bound).any():
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
         self._by_action[:], self.dual[:] = swapped(policy), dual
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
         self.episodes = int(fitting(state, "episodes", np.array(0)))
-        prefix = "evaluator."
-        self.evaluator.restore({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-        if isinstance(self.evaluator, CompiledEvaluator):
-            self._estimates = self.evaluator.estimates if self.episodes else nothing_yet(self.task)
+        self.evaluator.restore(under(state, "evaluator."))
+        if (compiled := self._compiled_evaluator) is not None:
+            self._estimates = compiled.estimates if self.episodes else zero_estimates(self.task)
         else:
             names = "q", "v", "touched"
             self._estimates = Estimates(*(fitting(state, name, getattr(self._estimates, name)) for name in names))
         self._proposed = None
 
-    def run_compiled(self, model: loops.Model, uniforms: NDArray[Any], **record: Any) -> int:
-        """Run many episodes in the compiled loop; return how many. Only for a `CompiledEvaluator`."""
+    @property
+    def _compiled_evaluator(self) -> CompiledEvaluator | None:
         evaluator = self.evaluator
-        assert isinstance(evaluator, CompiledEvaluator)
+        return evaluator if isinstance(evaluator, CompiledEvaluator) and evaluator.compiles else None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
+        return has_originals(self, _REPLACED) and self._compiled_evaluator is not None
+
+    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
+        """Play and learn from episodes in the compiled loop; return how many.
+
+        Args:
+            model: the model in which episodes are played.
+            uniforms: random numbers [n, ...] of n episodes. Fewer are played before the evaluator must make room.
+            record: arrays into which the loop writes, with room for n episodes.
+
+        Raises OpdopError unless `compiles`.
+        """
+        evaluator = self._compiled_evaluator
+        if evaluator is None:
+            raise OpdopError(f"{type(self.evaluator).__name__} cannot be used in the compiled loop.")
         if not self.episodes:
-            uniforms = uniforms[:1]  # Q^0 = 0, whatever the evaluator has seen before
+            uniforms = uniforms[:1]  # Q^0 = 0, even if the evaluator has observed episodes before
         arrays = loops.PrimalDual(
             policy=self._by_action,
             q=evaluator.q,
@@ -214,17 +243,19 @@ class OPDOP:
             mixing=self.mixing,
             dual_bound=self.dual_bound,
         )
-        done = int(loops.run_episodes(arrays, evaluator.arrays, model, evaluator.table_from, uniforms, **record))
-        if done and evaluator.is_full:
-            evaluator.tidy()
+        done = int(loops.run_episodes(arrays, evaluator.arrays, model, uniforms, record))
         self._estimates = evaluator.estimates
         self._proposed = None
         self.episodes += done
         return done
 
 
-def nothing_yet(task: Task) -> Estimates:
-    """Return Q^0 = 0: all actions look alike."""
+# The methods of OPDOP that the compiled loop replaces.
+_REPLACED = originals(OPDOP, "propose", "learn", "estimated_totals", "diagnostics")
+
+
+def zero_estimates(task: Task) -> Estimates:
+    """Return Q^0 = 0, with which all actions look alike."""
     J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
     return Estimates(np.zeros((J, H, S, A)), np.zeros((J, H + 1, S)), np.zeros((H, S), dtype=np.bool_))
 
@@ -233,5 +264,5 @@ class OPPO(OPDOP):
     """Optimistic PPO: Algorithm 1 without constraints (Y = 0) and without mixing (theta = 0)."""
 
     @classmethod
-    def _with(cls, task: Task, evaluator: Evaluator | MakesEvaluator, constants: Constants) -> OPDOP:
-        return super()._with(task, evaluator, constants.unconstrained())
+    def _constants(cls, task: Task, preset: Preset) -> Constants:
+        return super()._constants(task, preset).unconstrained()

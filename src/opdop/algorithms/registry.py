@@ -7,36 +7,47 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from opdop.algorithms.constants import Preset
+from opdop.algorithms.doubling import Doubling
+from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError, suggestion
 
-Build = Callable[..., Any]
+Build = Callable[[Task, Preset], Any]  # returns a Learner
 DOUBLING = "doubling"
+_Make = TypeVar("_Make", bound=Build)
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm that `train` can run: `build(task, preset, dual_bound=..., **parameters)` returns a learner."""
+    """An algorithm that `train` can run."""
 
     name: str
     summary: str
-    build: Build
+    make: Build
+
+    def build(self, task: Task, preset: str | Preset = "practical") -> Any:
+        """Return a learner for a task, with the constants of a preset."""
+        return self.make(task, Preset.of(preset))
 
 
 _found: dict[str, Algorithm] = {}
 
 
-def algorithm(name: str, *, summary: str) -> Callable[[Build], Build]:
-    """Register a function (task, preset, *, dual_bound, **parameters) that returns a learner."""
+def algorithm(name: str, *, summary: str) -> Callable[[_Make], _Make]:
+    """Return a decorator that registers a function (task, preset: Preset) -> learner under a name.
 
-    def register(build: Build) -> Build:
-        if name in _found and _found[name].build.__module__ != build.__module__:
+    Raises InvalidParameterError if another module registers the same name.
+    """
+
+    def register(make: _Make) -> _Make:
+        if name in _found and _found[name].make.__module__ != make.__module__:
             raise InvalidParameterError(
-                f"there are two algorithms named {name!r}: {_found[name].build.__module__} and {build.__module__}."
+                f"there are two algorithms named {name!r}: {_found[name].make.__module__} and {make.__module__}."
             )
-        _found[name] = Algorithm(name, summary, build)
-        return build
+        _found[name] = Algorithm(name, summary, make)
+        return make
 
     return register
 
@@ -61,14 +72,12 @@ def find(name: str) -> Algorithm:
     known = algorithms()
     wrapper, colon, inner = name.partition(":")
     if colon and wrapper == DOUBLING:
-        from opdop.algorithms.doubling import Doubling
-
         base = find(inner)
-
-        def build(task: Any, preset: str, **options: Any) -> Any:
-            return Doubling(task, lambda phase: base.build(phase, preset, **options))
-
-        return Algorithm(name, f"{base.summary}; restarted with twice the plan whenever the plan ends", build)
+        return Algorithm(
+            name,
+            f"{base.summary}; restarted with twice the plan whenever the plan ends",
+            lambda task, preset: Doubling(task, lambda phase: base.build(phase, preset)),
+        )
     if name not in known:
         raise InvalidParameterError(
             f"there is no algorithm {name!r}; there are {', '.join(known)}.{suggestion(name, known)}"

@@ -1,4 +1,4 @@
-"""What a learner may know before the first episode, and what learners and evaluators look like."""
+"""What a learner may know before the first episode, and the protocols of learners and evaluators."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.kernels import loops
 from opdop.model import (
     Episode,
     Features,
     InvalidModelError,
     InvalidParameterError,
-    OpdopError,
-    TabularCMDP,
+    Problem,
     TabularPolicy,
 )
 from opdop.model.validation import Floats, as_floats, as_size, check_distributions, is_number
@@ -27,10 +27,11 @@ MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Sizes, promises and plans; never the kernel or the signals. So a learner cannot peek.
+    """What a learner is told: sizes, thresholds and the plan, but never the kernel or the signals.
 
-    `slater_gap` is a lower bound on the Slater gap, or None if nothing is known of it. `initial` is the distribution of
-    the first state, which the paper takes as known. `noisy` says that observed signals are random.
+    `slater_gap` is a lower bound on the Slater gap, or None if it is unknown. `initial` is the distribution of the
+    first state, which the paper takes as known. `noisy` says that observed signals are random. Raises
+    InvalidModelError or InvalidParameterError for the first field that is wrong.
     """
 
     horizon: int
@@ -70,18 +71,19 @@ class Task:
     @classmethod
     def of(
         cls,
-        cmdp: TabularCMDP,
+        problem: Problem,
         *,
         episodes: int,
         failure_probability: float = 0.05,
         slater_gap: float | None = None,
         noisy: bool = False,
     ) -> Task:
-        """Return the task of learning a model that is known to us, though not to the learner.
+        """Return the task of learning a known model, which the learner does not see.
 
         The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
-        slack it stays unknown, and a preset will ask for `dual_bound`.
+        slack in all constraints, it stays unknown, and a preset needs `dual_bound`.
         """
+        cmdp = problem.tabular()
         if slater_gap is None:
             slater_gap = solve(cmdp).slater_gap or None
         return cls(
@@ -94,8 +96,13 @@ class Task:
             failure_probability,
             slater_gap,
             noisy,
-            cmdp.features,
+            problem.learner_features,
         )
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether states are continuous; the task's states are then those at which value functions are stored."""
+        return self.features is not None and self.features.carried is not None
 
     @property
     def num_constraints(self) -> int:
@@ -103,7 +110,10 @@ class Task:
         return len(self.thresholds)
 
     def checked(self, episode: Episode) -> Episode:
-        """Return an episode of somebody's simulator with its arrays as the kernels need them, or say what is wrong."""
+        """Return an episode with its arrays as the kernels need them.
+
+        Raises InvalidModelError if its states, actions or signals have the wrong shape, type or range.
+        """
         H, J = self.horizon, 1 + self.num_constraints
         return Episode(
             _indices("states", episode.states, H + 1, self.num_states),
@@ -112,13 +122,13 @@ class Task:
         )
 
     def replan(self, episodes: int, failure_probability: float) -> Task:
-        """Return the same task with another plan."""
+        """Return the same task with another number of planned episodes and another failure probability."""
         return replace(self, episodes=episodes, failure_probability=failure_probability)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Optimistic values of one policy; `touched` [H, S] is False where nothing tells the actions apart yet."""
+    """Optimistic values of one policy; `touched` [H, S] is False where all actions still have the same estimate."""
 
     q: Floats  # [1+I, H, S, A]
     v: Floats  # [1+I, H+1, S]
@@ -126,7 +136,10 @@ class Estimates:
 
 
 def check_failure_probability(name: str, value: Any) -> float:
-    """Return a failure probability in (0, 0.5]; refuse a confidence level such as 0.95 with a hint."""
+    """Return a failure probability in (0, 0.5].
+
+    Raises InvalidParameterError otherwise; for a confidence level such as 0.95 the error says what to give instead.
+    """
     if is_number(value) and 0.0 < value <= 0.5:
         return float(value)
     hint = ""
@@ -138,12 +151,12 @@ def check_failure_probability(name: str, value: Any) -> float:
 
 
 def swapped(table: NDArray[Any]) -> NDArray[Any]:
-    """Return a view of [..., S, A] as [..., A, S], or back: kernels lay out by action, everybody else by state."""
+    """Return a view of [..., S, A] as [..., A, S], or back: kernels lay out by action, everything else by state."""
     return np.swapaxes(table, -1, -2)
 
 
 def by_action(table: NDArray[Any]) -> NDArray[Any]:
-    """Return [..., S, A] as the kernels take it, [..., A, S] in one piece; not copied if it is laid out so already."""
+    """Return [..., S, A] as a contiguous [..., A, S], as kernels take it; not copied if it is laid out so already."""
     return np.ascontiguousarray(swapped(table))
 
 
@@ -171,66 +184,47 @@ def _signals(values: Any, shape: tuple[int, int]) -> Floats:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def fitting(state: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of a saved state that must look like another: type, shape, and finite numbers."""
-    if name not in state:
-        raise OpdopError(f"the saved state has no {name!r}.")
-    array = state[name]
-    if array.dtype != like.dtype or array.shape != like.shape:
-        raise OpdopError(
-            f"the saved {name!r} is {array.dtype} {list(array.shape)}; expected {like.dtype} {list(like.shape)}."
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise OpdopError(f"the saved {name!r} is not finite.")
-    return array
-
-
 @runtime_checkable
 class Evaluator(Protocol):
-    """Values a policy optimistically from the episodes it has been shown: `evaluate` before `observe`, always."""
+    """Estimates a policy's values optimistically from observed episodes; `evaluate` always comes before `observe`."""
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
         """Return estimates from the episodes observed so far; they are overwritten by the next call."""
         ...
 
     def observe(self, episode: Episode, estimates: Estimates) -> None:
-        """Put one episode into the data."""
+        """Add one episode to the data."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later estimates depend on."""
+        """Return everything that later estimates depend on."""
         ...
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
+        """Return to a saved state; raises OpdopError if it does not fit."""
         ...
 
 
 @runtime_checkable
 class CompiledEvaluator(Evaluator, Protocol):
-    """An evaluator whose state is arrays, so that the compiled loop can use it."""
+    """An evaluator whose state is arrays that the compiled loop can change in place."""
 
-    q: Floats  # [1+I, H, A, S], by action as the kernels have it
+    q: Floats  # [1+I, H, A, S], laid out by action as in the kernels
     v: Floats  # [1+I, H+1, S]
-    table_from: int
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the kernels do exactly what `evaluate` and `observe` do: False if a subclass overrides them."""
+        ...
 
     @property
     def arrays(self) -> Any:
-        """The state, as `opdop.kernels.evaluators` takes it."""
+        """The state, as `opdop.kernels.evaluators` takes it, with room for at least one more episode."""
         ...
 
     @property
     def estimates(self) -> Estimates:
-        """What the last evaluation found."""
-        ...
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to `tidy`."""
-        ...
-
-    def tidy(self) -> None:
-        """Make room for more episodes."""
+        """The result of the last evaluation."""
         ...
 
     def described(self) -> dict[str, Any]:
@@ -239,7 +233,11 @@ class CompiledEvaluator(Evaluator, Protocol):
 
 
 class Learner(Protocol):
-    """Proposes a policy for the next episode, and learns from that episode."""
+    """Proposes a policy for the next episode, and learns from that episode.
+
+    A learner may also have `task`, whose sizes `train` then compares with the problem's, and `constants`, which are
+    stored with the run.
+    """
 
     def propose(self) -> TabularPolicy:
         """Return the policy for the next episode."""
@@ -250,13 +248,32 @@ class Learner(Protocol):
         ...
 
     def diagnostics(self) -> dict[str, float]:
-        """Return what the learner believes, as numbers."""
+        """Return the learner's estimates and multipliers: `estimated_reward`, `estimated_utility_i`, `dual_i`."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later proposals depend on."""
+        """Return everything that later proposals depend on."""
         ...
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
+        """Return to a saved state; raises OpdopError if it does not fit."""
+        ...
+
+
+@runtime_checkable
+class CompiledLearner(Learner, Protocol):
+    """A learner that can play and learn from many episodes of a known model in one compiled loop."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
+        ...
+
+    @property
+    def policy(self) -> Floats:
+        """The policy of the last episode, [H, S, A]."""
+        ...
+
+    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
+        """Play and learn from at most as many episodes as there are rows of uniforms; return how many."""
         ...

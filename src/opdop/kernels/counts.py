@@ -1,8 +1,8 @@
-"""Algorithm 3: optimistic policy evaluation from counts, with two ways to keep what was seen.
+"""Algorithm 3: optimistic policy evaluation from counts, which are stored in one of two forms.
 
-A `CountTable` has a cell for every transition and is read in one vectorised stream. `CountLists` keep only the
+A `CountTable` has a cell for every transition and is read in one vectorised pass. `CountLists` store only the
 transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus, 0, H-h), and V = <Q, policy>, for J signals.
-Pairs are laid out by action, a*S + x, as in all that learns.
+Pairs are laid out by action, a*S + x, as in all learning kernels.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-# Products may be fused with sums, nothing may be reordered: then a kernel gives the same bits wherever it is inlined.
+from opdop.kernels.sums import add_compensated
+
+# Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
+# inlined.
 _EXACT = {"contract"}
 
 
 class Visits(NamedTuple):
-    """What is kept of every state and action, whatever becomes of the transitions; flat over the pair, a*S + x."""
+    """What is stored for every pair of state and action, in either form of the counts; flat over the pair, a*S + x."""
 
     touched: np.ndarray  # [H, S] bool: the state was visited at this stage
     number: np.ndarray  # [H, S*A]: n(x, a)
@@ -46,8 +49,9 @@ class CountLists(NamedTuple):
     used: np.ndarray  # [H*S*A] int32: its length
     room: np.ndarray  # [H*S*A] int32: the length it can reach where it is
     successors: np.ndarray  # [pool] int32
-    seen: np.ndarray  # [pool]: as numbers with a point, which saves turning them into such
-    taken: np.ndarray  # [2] int64: pool entries given away; distinct transitions seen
+    seen: np.ndarray  # [pool]: counts as floating-point numbers, which saves converting them
+    taken: np.ndarray  # [2] int64: pool entries in use; distinct transitions seen
+    table_from: int  # distinct transitions from which on a table is faster
 
 
 def _by_form(counts, table, lists):
@@ -61,7 +65,7 @@ def _by_form(counts, table, lists):
 def evaluate(counts, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S], from the counts as they are.
 
-    Blocks of states that were never visited keep the optimistic q and v that the caller has put there.
+    Blocks of states that were never visited keep the optimistic q and v that the caller wrote there.
     """
     visits = counts.visits
     J = q.shape[0]
@@ -76,7 +80,7 @@ def evaluate(counts, policy, q, v):
         for x in range(0, S, block):
             after = min(x + block, S)
             if visits.touched[h, x:after].any():
-                # The pairs of a whole stage are one piece; those of a block of states, one for each action.
+                # The pairs of a whole stage form one piece; those of a block of states form one piece per action.
                 pieces, pairs = (1, A * S) if after - x == S else (A, after - x)
                 for j in range(J):
                     for piece in range(pieces):
@@ -88,7 +92,7 @@ def evaluate(counts, policy, q, v):
                 for j in range(J):
                     for piece in range(pieces):
                         first, last = piece * S + x, piece * S + x + pairs
-                        _be_optimistic(
+                        _estimate_optimistically(
                             totals[j, first:last],
                             visits.inverse[h, first:last],
                             visits.width[h, first:last],
@@ -105,12 +109,18 @@ def _copy(source, target):
         target[n] = source[n]
 
 
+@njit(cache=True)
+def clip_value(value, top):
+    """Return a value clipped to [0, top]; top is the number of stages left, since signals are in [0, 1]."""
+    return min(max(value, 0.0), top)
+
+
 @njit(cache=True, fastmath=_EXACT)
-def _be_optimistic(totals, inverse, width, radius, top, q):
-    """Write Q of some pairs, from the sums of their signals and values ahead."""
+def _estimate_optimistically(totals, inverse, width, radius, top, q):
+    """Write Q of some pairs, from the sums of their signals and of the values of their successors."""
     for pair in range(q.shape[0]):
         bonus = radius * width[pair]  # line 6
-        q[pair] = min(max(totals[pair] * inverse[pair] + 2.0 * bonus, 0.0), top)  # line 7
+        q[pair] = clip_value(totals[pair] * inverse[pair] + 2.0 * bonus, top)  # line 7
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -126,7 +136,7 @@ def average(q, policy, first, last, v):
 
 
 def states_at_once(counts):
-    """Return how many states are evaluated together: a whole stage of a table, or a few where lists allow gaps."""
+    """Return how many states are evaluated together: all of them for a table, a block of them for lists."""
     return _table_states_at_once(counts) if isinstance(counts, CountTable) else _lists_states_at_once(counts)
 
 
@@ -182,7 +192,7 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
     starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
     successors, seen = counts.successors, counts.seen
     J = totals.shape[0]
-    # Two signals at a time: each successor is looked up once for both. Indices without a sign need no look at it.
+    # Two signals at a time: each successor is looked up once for both. Unsigned indices save a test of the sign.
     for j in range(0, J - 1, 2):
         a, b = v[j, h + 1], v[j + 1, h + 1]
         one, two = totals[j, first : first + pairs], totals[j + 1, first : first + pairs]
@@ -214,11 +224,10 @@ def count_visit(visits, h, x, pair, observed):
     visits.touched[h, x] = True
     visits.number[h, pair] += 1.0
     for j in range(observed.shape[0]):
-        # Kahan: 10^8 additions must not drift.
-        addend = observed[j] - visits.lost[j, h, pair]
-        grown = visits.sums[j, h, pair] + addend
-        visits.lost[j, h, pair] = (grown - visits.sums[j, h, pair]) - addend
-        visits.sums[j, h, pair] = grown
+        # Compensated, because rounding errors of 10^8 additions would add up.
+        visits.sums[j, h, pair], visits.lost[j, h, pair] = add_compensated(
+            visits.sums[j, h, pair], visits.lost[j, h, pair], observed[j]
+        )
     visits.inverse[h, pair] = 1.0 / (visits.number[h, pair] + visits.ridge)
     visits.width[h, pair] = math.sqrt(visits.inverse[h, pair])
 
@@ -248,7 +257,7 @@ def _lists_observe(counts, states, actions, observed):
 
 @njit(cache=True)
 def _count_transition(counts, row, y):
-    """Count one transition in its row's list, which moves to a place twice as long when it is full."""
+    """Count one transition in its row's list; a list that is full moves to a place twice as long."""
     first, used = counts.starts[row], counts.used[row]
     for entry in range(first, first + used):
         if counts.successors[entry] == y:
@@ -281,29 +290,21 @@ def observe_episode(counts, states, actions, observed):
     observe(counts, states, actions, observed)
 
 
-def is_full(counts, table_from):
-    """Whether the next episode might not fit, or the lists have become so full that a table is faster."""
-    return False if isinstance(counts, CountTable) else _lists_is_full(counts, table_from)
+def is_full(counts):
+    """Return whether the next episode might not fit, or the lists have become so long that a table is faster."""
+    return (_table_is_full if isinstance(counts, CountTable) else _lists_is_full)(counts)
 
 
-def _table_is_full(counts, table_from):
+def _table_is_full(counts):
     return False
 
 
-def _lists_is_full(counts, table_from):
-    # An episode moves at most one list a stage, to room for at most S successors.
-    return counts.taken[0] + counts.visits.touched.size > counts.seen.shape[0] or counts.taken[1] >= table_from
+def _lists_is_full(counts):
+    # An episode moves at most one list per stage, to room for at most S successors.
+    out_of_room = counts.taken[0] + counts.visits.touched.size > counts.seen.shape[0]
+    return out_of_room or counts.taken[1] >= counts.table_from
 
 
 @overload(is_full)
-def _overload_is_full(counts, table_from):
+def _overload_is_full(counts):
     return _by_form(counts, _table_is_full, _lists_is_full)
-
-
-@njit(cache=True)
-def fill_table(counts, seen):
-    """Copy lists into a table seen [H, S, S*A]."""
-    H, _, pairs = seen.shape
-    for row in range(H * pairs):
-        for entry in range(counts.starts[row], counts.starts[row] + counts.used[row]):
-            seen[row // pairs, counts.successors[entry], row % pairs] = np.int32(counts.seen[entry])

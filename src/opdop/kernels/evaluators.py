@@ -1,4 +1,4 @@
-"""One way to call every evaluator: Algorithm 2 in its forms and Algorithm 3, chosen by the type of their state."""
+"""The same three calls for every evaluator (Algorithm 2 in two forms, Algorithm 3), chosen by the type of its state."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ def _overload_observe(state, v, states, actions, observed):
     return _implementation(state, of_counts, of_linear, of_one_hot)
 
 
-def is_full(state, table_from):
-    """Whether the data need the caller's attention before the next episode; only counts ever do."""
-    return _implementation(state, counts.is_full, _never_full, _never_full)(state, table_from)
+def is_full(state):
+    """Return whether the evaluator must make room before the next episode; only counts ever must."""
+    return _implementation(state, counts.is_full, _never_full, _never_full)(state)
 
 
-def _never_full(state, table_from):
+def _never_full(state):
     return False
 
 
 @overload(is_full)
-def _overload_is_full(state, table_from):
-    def of_counts(state, table_from):
-        return counts.is_full(state, table_from)
+def _overload_is_full(state):
+    def of_counts(state):
+        return counts.is_full(state)
 
     return _implementation(state, of_counts, _never_full, _never_full)

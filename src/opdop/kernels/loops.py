@@ -1,4 +1,4 @@
-"""Algorithm 1 over many episodes in a known model: one compiled pass over the data for each episode."""
+"""Algorithm 1 over many episodes of a known model, in one compiled loop."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Model(NamedTuple):
 
 
 class PrimalDual(NamedTuple):
-    """The learner's state between episodes, changed in place, and its constants."""
+    """The learner's state between episodes, which the loop changes in place, and its constants."""
 
     policy: np.ndarray  # [H, A, S]: pi^k
     q: np.ndarray  # [J, H, A, S]: Q^k
     v: np.ndarray  # [J, H+1, S]: V^k
     dual: np.ndarray  # [I]: Y^k
     utility_estimates: np.ndarray  # [I]: <rho, V_g^k> at the first stage
-    touched: np.ndarray  # [H, S]: where the evaluator has anything to say
+    touched: np.ndarray  # [H, S]: where the evaluator's estimates of the actions may differ
     thresholds: np.ndarray  # [I]
     initial: np.ndarray  # [S]: rho, as the learner was told
     step_size: float
@@ -42,11 +42,15 @@ class PrimalDual(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is noted of each of n episodes."""
+    """Where the numbers of n episodes are written, and how their policies are measured."""
 
     totals: np.ndarray  # [n, J]: true expected totals of pi^k; NaN where not measured
     estimates: np.ndarray  # [n, J]: <rho, V^k>
     dual: np.ndarray  # [n, I]: Y^k
+    first: int  # episodes played before these
+    measure_every: int  # episodes 1, 1 + measure_every, ... are measured; 0 measures none
+    waiting: np.ndarray  # [B, H, A, S]: room for policies that are measured together
+    occupancy: np.ndarray  # [H, S, A]: sum of the measured policies' occupancies
 
 
 @njit(cache=True, fastmath={"contract"})
@@ -116,13 +120,13 @@ def copy_policy(policy, out):
 
 
 @njit(cache=True)
-def run_episodes(learner, evaluator, model, table_from, uniforms, first, measure_every, waiting, occupancy, record):
-    """Run episodes first + 1, first + 2, ... on uniforms [n, ...]; return how many were run.
+def run_episodes(learner, evaluator, model, uniforms, record):
+    """Play and learn from episodes on uniforms [n, ...]; return how many were played.
 
-    It stops early when the evaluator needs the caller's attention (`is_full`). Episodes whose number less one is a
-    multiple of measure_every are measured, 0 measures none; their policies wait in waiting [B, H, A, S] until B of
-    them are measured together, which reads the model once instead of B times and changes no bit of any result.
+    It stops early when the evaluator must make room (`is_full`). B policies are measured together, which reads the
+    model once instead of B times and does not change any bit of the result.
     """
+    waiting, every = record.waiting, record.measure_every
     H, J = learner.policy.shape[0], learner.q.shape[0]
     states = np.empty(H + 1, dtype=np.int64)
     actions = np.empty(H, dtype=np.int64)
@@ -157,14 +161,14 @@ def run_episodes(learner, evaluator, model, table_from, uniforms, first, measure
             learner.utility_estimates[i] = record.estimates[done, 1 + i]
             record.dual[done, i] = learner.dual[i]
         record.totals[done] = np.nan
-        if measure_every > 0 and (first + done) % measure_every == 0:
+        if every > 0 and (record.first + done) % every == 0:
             copy_policy(learner.policy, waiting[pending])
             measured[pending] = done
             pending += 1
         done += 1
-        stop = done == uniforms.shape[0] or is_full(evaluator, table_from)
+        stop = done == uniforms.shape[0] or is_full(evaluator)
         if pending == waiting.shape[0] or (stop and pending > 0):
-            measure(model, waiting[:pending], float(measure_every), occupancy, totals[:pending])
+            measure(model, waiting[:pending], float(every), record.occupancy, totals[:pending])
             for n in range(pending):
                 for j in range(J):
                     record.totals[measured[n], j] = totals[n, j]

@@ -1,7 +1,7 @@
 """Algorithm 2: optimistic policy evaluation by least squares, for linear kernels and for one-hot features.
 
-The value functions of episode tau stay in the regressions as they were: each observation enters once, with the features
-phi^tau and the value V^tau of its own episode. So the state is recursive, and nothing grows with the episodes.
+Each observation enters the regressions once, with the features phi^tau and the value function V^tau of its own
+episode. So the state is updated recursively, and its size does not grow with the episodes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from opdop.kernels.counts import Visits, average, count_visit
+from opdop.kernels.counts import Visits, average, clip_value, count_visit
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
-from opdop.kernels.regression import REFRESH, add_row, invert, multiply, predict, quadratic_forms
+from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
 
 _EXACT = {"contract"}  # see features.py
 
@@ -65,27 +65,26 @@ class OneHot(NamedTuple):
 
 
 @njit(cache=True)
+def _radius(noise, slack, information, bias):
+    return noise * math.sqrt(slack + information) + bias
+
+
+@njit(cache=True)
 def kernel_radius(radii, h, information):
     """Return the radius of the kernel's regression at a stage."""
-    return radii.noise[h] * math.sqrt(radii.slack + information) + radii.bias[h]
+    return _radius(radii.noise[h], radii.slack, information, radii.bias[h])
 
 
 @njit(cache=True)
 def signal_radius(radii, information):
     """Return the radius of the signals' regression."""
-    return radii.signal_noise * math.sqrt(radii.signal_slack + information) + radii.signal_bias
+    return _radius(radii.signal_noise, radii.signal_slack, information, radii.signal_bias)
 
 
 @njit(cache=True)
 def bonus(radius, form):
-    """Return radius sqrt(form), a quadratic form that is never negative but for rounding."""
+    """Return radius * sqrt(form); a quadratic form is negative only by rounding."""
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
-
-
-@njit(cache=True)
-def optimistic(value, stages):
-    """Return what may be hoped for in so many stages of signals in [0, 1]."""
-    return min(max(value, 0.0), float(stages))  # line 11
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -131,7 +130,7 @@ def evaluate_linear(state, policy, q, v):
                         for pair in range(pairs):
                             values[pair] += bonus(radius, forms[pair])  # line 7
                     for pair in range(pairs):
-                        values[pair] = optimistic(values[pair], H - h)  # line 11
+                        values[pair] = clip_value(values[pair], float(H - h))  # line 11
             for j in range(J):
                 average(q[j, h], policy[h], x, after, v[j, h])  # line 12
 
@@ -153,33 +152,30 @@ def observe_linear(state, v, states, actions, observed):
             for j in range(J):
                 for i in range(d1):
                     x[i] = phi[j, i, 0]
-                growth = add_row(x, state.gram[j, h], state.inverse[j, h], direction)  # line 4
-                state.information[j, h] += math.log(growth)
+                gram, inverse = state.gram[j], state.inverse[j]
+                observe_row(  # line 4
+                    x, state.ridge, h, gram, inverse, state.information[j], state.updates[j], direction
+                )
                 for i in range(d1):
                     state.target[j, h, i] += x[i] * v[j, h + 1, states[h + 1]]
-                state.updates[j, h] += 1
-                if state.updates[j, h] % REFRESH == 0:
-                    logdet = invert(state.gram[j, h], state.inverse[j, h])
-                    state.information[j, h] = logdet - d1 * math.log(state.ridge)
         for i in range(d2):
             f[i] = state.varphi[i, pair]
-        growth = add_row(f, state.signal_gram[h], state.signal_inverse[h], along)  # line 8
-        state.signal_information[h] += math.log(growth)
+        signal_gram, signal_inverse = state.signal_gram, state.signal_inverse
+        growth = observe_row(  # line 8
+            f, state.ridge, h, signal_gram, signal_inverse, state.signal_information, state.signal_updates, along
+        )
         for j in range(J):
             for i in range(d2):
                 state.signal_target[j, h, i] += f[i] * observed[j, h]
-        state.signal_updates[h] += 1
         if state.signal_updates[h] % REFRESH == 0:
-            logdet = invert(state.signal_gram[h], state.signal_inverse[h])
-            state.signal_information[h] = logdet - d2 * math.log(state.ridge)
-            quadratic_forms(state.signal_inverse[h], state.varphi, state.varphi.shape[1], state.signal_width[h])
+            quadratic_forms(signal_inverse[h], state.varphi, state.varphi.shape[1], state.signal_width[h])
         else:
             _narrow(state.varphi, along, growth, state.signal_width[h])
 
 
 @njit(cache=True, fastmath=_EXACT)
 def _narrow(varphi, along, growth, width):
-    """Take from every width what one observation adds to the Gram matrix: (varphi . inverse x)^2 / growth."""
+    """Subtract from every width the effect of one observation x: (varphi . inverse x)^2 / growth."""
     reach = np.zeros(width.shape[0])
     predict(along, varphi, 0, width.shape[0], reach)
     scale = 1.0 / growth
@@ -211,7 +207,7 @@ def evaluate_one_hot(state, policy, q, v):
                         form = quadratic_form(state.inverse[j, h, pair], ahead)
                         radius = kernel_radius(state.radii, h, state.information[j, h, pair])
                         value += bonus(radius, form)  # line 7
-                    q[j, h, a, x] = optimistic(value, H - h)  # line 11
+                    q[j, h, a, x] = clip_value(value, float(H - h))  # line 11
             average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
 
 
@@ -247,12 +243,10 @@ def observe_one_hot(state, v, states, actions, observed):
         count_visit(state.visits, h, states[h], pair, observed[:, h])
         if h < H - 1:
             for j in range(J):
-                x, gram, inverse = v[j, h + 1], state.gram[j, h, pair], state.inverse[j, h, pair]
-                growth = add_row(x, gram, inverse, direction)  # line 4
-                state.information[j, h, pair] += math.log(growth)
+                x, gram, inverse = v[j, h + 1], state.gram[j, h], state.inverse[j, h]
+                observe_row(  # line 4
+                    x, state.ridge, pair, gram, inverse, state.information[j, h], state.updates[j, h], direction
+                )
                 for y in range(S):
                     state.target[j, h, pair, y] += x[y] * x[states[h + 1]]
-                state.updates[j, h, pair] += 1
-                if state.updates[j, h, pair] % REFRESH == 0:
-                    state.information[j, h, pair] = invert(gram, inverse) - S * math.log(state.ridge)
-                multiply(inverse, state.target[j, h, pair], state.weights[j, h, pair])  # line 5
+                multiply(inverse[pair], state.target[j, h, pair], state.weights[j, h, pair])  # line 5

@@ -1,4 +1,4 @@
-"""Ridge regressions kept up to date one observation at a time, with an inverse that cannot drift away."""
+"""Ridge regressions that are updated one observation at a time; the error of the inverse stays bounded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import njit
 
-# The inverse is updated by Sherman and Morrison's formula, and computed anew from the Gram matrix after so many
-# updates: its error stays that of a few hundred updates, however long the run.
+# The inverse is updated by Sherman and Morrison's formula, and computed anew from the Gram matrix after this many
+# updates. So its error is that of a few hundred updates, however long the run is.
 REFRESH = 256
 
 
@@ -81,6 +81,22 @@ def add_row(x, gram, inverse, direction):
 
 
 @njit(cache=True, fastmath={"contract"})
+def observe_row(x, ridge, n, gram, inverse, information, updates, direction):
+    """Add the observation x [d] to regression n of N; return the growth of its determinant.
+
+    Updates gram and inverse [N, d, d], information [N] = log det(gram / ridge) and the number of updates [N].
+    direction [d] becomes the old inverse @ x.
+    """
+    growth = add_row(x, gram[n], inverse[n], direction)
+    updates[n] += 1
+    if updates[n] % REFRESH == 0:
+        information[n] = invert(gram[n], inverse[n]) - x.shape[0] * math.log(ridge)
+    else:
+        information[n] += math.log(growth)
+    return growth
+
+
+@njit(cache=True, fastmath={"contract"})
 def quadratic_forms(matrix, phi, pairs, out):
     """Write phi^T matrix phi of every pair, phi [d, pairs], matrix [d, d] symmetric."""
     d = phi.shape[0]
@@ -94,7 +110,7 @@ def quadratic_forms(matrix, phi, pairs, out):
 
 @njit(cache=True, fastmath={"contract"})
 def _add_square(matrix, i, phi, pairs, out):
-    """Add what components i and i + 1 give alone; at the end there may be no other."""
+    """Add the terms of components i and i + 1 alone; the last component may have no neighbour."""
     k = min(i + 1, phi.shape[0] - 1)
     one, two, own = phi[i], phi[k], matrix[i, i]
     both, other = (2.0 * matrix[i, k], matrix[k, k]) if k > i else (0.0, 0.0)
@@ -104,7 +120,7 @@ def _add_square(matrix, i, phi, pairs, out):
 
 @njit(cache=True, fastmath={"contract"})
 def _add_products(matrix, i, k, phi, pairs, out):
-    """Add what components i and i + 1 give with those from k to k + 3; beyond the last there is nothing."""
+    """Add the products of components i and i + 1 with those from k to k + 3, as far as they exist."""
     last = phi.shape[0] - 1
     k1, k2, k3 = min(k + 1, last), min(k + 2, last), min(k + 3, last)
     twice1, twice2, twice3 = 2.0 * (k1 == k + 1), 2.0 * (k2 == k + 2), 2.0 * (k3 == k + 3)

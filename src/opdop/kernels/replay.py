@@ -1,8 +1,8 @@
-"""pi^k at a state that is not carried along: the recursion of Algorithm 1's lines 4 to 6, replayed over the past.
+"""The policy pi^k at a state that is not one of the carried ones: lines 4 to 6 of Algorithm 1, replayed.
 
-The past is a list of evaluations: all that Q^tau(x, .) depends on for any x, and the mirror steps that were made with
-it. Evaluations lie side by side in lanes, so that Q^tau of many tau is computed at once; the policy's steps follow one
-after the other. Features of one state are laid out as everywhere, by component, [d, A].
+The past is a list of evaluations, each with everything that Q^tau(x, .) depends on for any x, and of the mirror steps
+that were made with it. Evaluations are stored side by side in lanes, so that Q^tau of many tau is computed at once; the
+policy's steps follow one after the other. The features of one state are laid out by component, [d, A].
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from opdop.kernels.counts import clip_value
 from opdop.kernels.features import empty_common, find_common
-from opdop.kernels.lstd import bonus, kernel_radius, optimistic, signal_radius
+from opdop.kernels.lstd import bonus, kernel_radius, signal_radius
 from opdop.kernels.primal_dual import mixed, settled, tilt
 from opdop.kernels.regression import multiply
 
@@ -138,7 +139,7 @@ def value_block(past, block, h, rows, features, q):
                 for lane in range(LANES):
                     value[lane] += bonus(radius[lane], form[lane])
             for lane in range(LANES):
-                value[lane] = optimistic(value[lane], H - h)
+                value[lane] = clip_value(value[lane], float(H - h))
 
 
 @njit(cache=True, fastmath=_EXACT)

@@ -1,4 +1,4 @@
-"""Running sums that do not drift, whatever the size of the pieces in which they are added up."""
+"""Sums without accumulated rounding errors (Kahan)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from numba import njit
 
 
 @njit(cache=True)
+def add_compensated(total, lost, number):
+    """Add a number to a total; return the new total and what rounding has taken from it so far (Kahan)."""
+    addend = number - lost
+    grown = total + addend
+    return grown, (grown - total) - addend
+
+
+@njit(cache=True)
 def add_up(increments, sums, lost):
-    """Return the running sums [n, M] of increments [n, M], going on from sums [M] (Kahan, with lost [M])."""
+    """Return the running sums [n, M] of increments [n, M], continued from sums [M]; updates sums and lost [M]."""
     running = np.empty(increments.shape)
     for n in range(increments.shape[0]):
         for m in range(increments.shape[1]):
-            addend = increments[n, m] - lost[m]
-            grown = sums[m] + addend
-            lost[m] = (grown - sums[m]) - addend
-            sums[m] = grown
-            running[n, m] = grown
+            sums[m], lost[m] = add_compensated(sums[m], lost[m], increments[n, m])
+            running[n, m] = sums[m]
     return running

@@ -7,9 +7,11 @@ from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParame
 from opdop.model.features import Features
 from opdop.model.linear import LinearCMDP
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
-from opdop.model.simulator import Episode, ModelSimulator, Seed, Simulator
+from opdop.model.problem import Problem
+from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
 
 __all__ = [
+    "CompiledSimulator",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Display",
@@ -19,11 +21,13 @@ __all__ = [
     "InfeasibleError",
     "InvalidModelError",
     "InvalidParameterError",
+    "KnownSimulator",
     "LinearCMDP",
     "ModelSimulator",
     "OpdopError",
     "Policy",
     "PolicyMixture",
+    "Problem",
     "Quantity",
     "Seed",
     "Simulator",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
-from opdop.model.cmdp import TabularCMDP
 from opdop.model.errors import InvalidModelError
+from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
 from opdop.model.validation import Floats
+
+if TYPE_CHECKING:
+    from opdop.model.cmdp import TabularCMDP
+    from opdop.model.problem import Problem
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -34,6 +38,28 @@ class Simulator(Protocol):
         ...
 
 
+@runtime_checkable
+class KnownSimulator(Simulator, Protocol):
+    """A simulator that says which problem it plays, so that policies can be measured exactly."""
+
+    problem: Problem
+    noisy: bool
+
+
+@runtime_checkable
+class CompiledSimulator(KnownSimulator, Protocol):
+    """A simulator of a finite model whose episodes a compiled loop can play instead, from the same random numbers."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the loop plays exactly as `play` does: False if a subclass overrides it."""
+        ...
+
+    def draw(self, episodes: int) -> Floats:
+        """Draw the uniforms of the next episodes, one row for each."""
+        ...
+
+
 class ModelSimulator:
     """Plays episodes in a known model; the same seed gives the same episodes.
 
@@ -44,6 +70,7 @@ class ModelSimulator:
 
     def __init__(self, cmdp: TabularCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
         self.cmdp = cmdp
+        self.problem: Problem = cmdp
         self.noisy = noisy
         self.generator = np.random.default_rng(seed)
         self.uniforms_per_episode = int(
@@ -59,11 +86,28 @@ class ModelSimulator:
         states = np.empty(cmdp.horizon + 1, dtype=np.int64)
         actions = np.empty(cmdp.horizon, dtype=np.int64)
         signals = np.empty((1 + cmdp.num_constraints, cmdp.horizon))
-        uniforms = self.generator.random(self.uniforms_per_episode)
+        (uniforms,) = self.draw(1)
         dynamic_programming.play(
             cmdp.transitions, cmdp.signals, table, cmdp.initial, self.noisy, uniforms, states, actions, signals
         )
         return Episode(states, actions, signals)
+
+    def draw(self, episodes: int) -> Floats:
+        """Draw the uniforms of the next episodes, [episodes, uniforms_per_episode]."""
+        return self.generator.random((episodes, self.uniforms_per_episode))
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a compiled loop plays exactly as `play` does: False if a subclass overrides it."""
+        return has_originals(self, _REPLACED)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the next episodes depend on, as JSON data."""
+        return dict(self.generator.bit_generator.state)
+
+    def restore(self, state: Any) -> None:
+        """Return to a saved state."""
+        self.generator.bit_generator.state = state
 
     def _table(self, policy: Any) -> Floats:
         """Return any policy as a table [H, S, A]."""
@@ -74,3 +118,7 @@ class ModelSimulator:
         if table.shape != (H, S, A):
             raise InvalidModelError(f"policy has shape {list(table.shape)}; expected [H,S,A] = [{H},{S},{A}].")
         return table
+
+
+# The methods of ModelSimulator that a compiled loop replaces.
+_REPLACED = originals(ModelSimulator, "play", "_table")

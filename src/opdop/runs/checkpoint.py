@@ -1,26 +1,39 @@
-"""What a checkpoint says of its run: its file, its arguments, and what tells a problem from all others."""
+"""The identity of a run in its checkpoint: the file, the configuration, and a fingerprint of the problem."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import Task
-from opdop.model import Features, InvalidParameterError, ModelSimulator, Simulator, TabularCMDP
+from opdop.model import Features, InvalidParameterError, Problem, Simulator
 from opdop.runs.config import RunConfig
-from opdop.runs.files import Arrays, damaged, read_arrays
+from opdop.runs.files import damaged, read_arrays
 
 CHECKPOINT = "checkpoint.npz"
 KIND = "an opdop checkpoint of format 3"
 
 
+@runtime_checkable
+class ResumableSimulator(Simulator, Protocol):
+    """A simulator that can be saved and continued."""
+
+    def state(self) -> Any:
+        """Return what the next episodes depend on, as JSON data."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Return to a saved state."""
+        ...
+
+
 def read_config(folder: str | Path) -> RunConfig:
-    """Return the configuration of the run in a checkpoint folder; `episodes` is where it is to end.
+    """Return the configuration of the run in a checkpoint folder; `episodes` is the episode at which it ends.
 
     Raises DamagedFileError if the file is not a whole checkpoint.
     """
@@ -32,10 +45,11 @@ def read_config(folder: str | Path) -> RunConfig:
         raise damaged(path, KIND, error) from error
 
 
-def fingerprint(cmdp: TabularCMDP) -> str:
-    """Return a hash of everything a model consists of."""
+def fingerprint(problem: Problem) -> str:
+    """Return a hash of everything a problem consists of."""
+    cmdp = problem.tabular()
     arrays = (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial)
-    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, cmdp.features)
+    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, problem.learner_features)
 
 
 def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | None) -> str:
@@ -51,7 +65,7 @@ def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | Non
 
 
 def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
-    """Return what tells a simulator's task from others."""
+    """Return what identifies a simulator whose model is not known: its class and what the learner is told."""
     facts = {
         name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "failure_probability", "noisy")
     }
@@ -59,30 +73,10 @@ def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     return {"simulator": type(simulator).__name__, **facts}
 
 
-def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def can_snapshot(simulator: Simulator) -> bool:
-    """Whether a simulator can be saved and go on from there."""
-    return isinstance(simulator, ModelSimulator) or (hasattr(simulator, "state") and hasattr(simulator, "restore"))
-
-
-def simulator_state(simulator: Any) -> Any:
-    """Return all that a simulator's next episodes depend on, as JSON data."""
-    if isinstance(simulator, ModelSimulator):
-        return simulator.generator.bit_generator.state
-    if not can_snapshot(simulator):
+def resumable(simulator: Simulator) -> ResumableSimulator:
+    """Return a simulator that can be saved; raises InvalidParameterError if it has no state() and restore()."""
+    if not isinstance(simulator, ResumableSimulator):
         raise InvalidParameterError(
             f"{type(simulator).__name__} cannot be checkpointed: give it state() (JSON data) and restore(state)."
         )
-    return simulator.state()
-
-
-def restore_simulator(simulator: Any, state: Any) -> None:
-    """Take a simulator back to a state."""
-    if isinstance(simulator, ModelSimulator):
-        simulator.generator.bit_generator.state = state
-    else:
-        simulator.restore(state)
+    return simulator

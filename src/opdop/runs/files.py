@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all, and that are read without trusting them.
+"""Files that are written whole or not at all, and that are read without trusting them.
 
-Arrays go into an .npz that NumPy can open: nothing in it is compressed, `meta.json` lies beside the arrays, and the
-last bytes are a SHA-256 of all others. So damage of any kind is noticed at once, and what is left to guard against is
-a file made to do harm: it can cost no more memory than a small multiple of its own size, and nothing is ever unpickled.
+Arrays are stored in an .npz that NumPy can open: nothing in it is compressed, `meta.json` lies beside the arrays, and
+the last bytes are a SHA-256 of all others. So any damage is noticed. A malicious file can cost no more memory than a
+small multiple of its own size, and nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -37,27 +37,32 @@ _SEAL = b"opdop file 1, sha256 "  # the zip's comment, followed by the digest in
 _DIGITS = 64
 _NUMBERS = "biufc"  # the kinds of dtype that may be stored
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
-_OLD = 600.0  # seconds after which a temporary file belongs to nobody: all writing makes it new again
+_OLD = 600.0  # seconds after its last change, a temporary file is a leftover of a process that was killed
 
 
 class DamagedFileError(OpdopError):
-    """A file that is not what opdop writes: damaged, truncated, foreign or hostile."""
+    """A file that opdop did not write as it is: damaged, truncated, foreign or malicious."""
 
 
 # Writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file under a temporary name, flush it to the disk, then rename: a reader sees the old one or the new.
+def write_whole(path: Path, content: str | bytes | memoryview | Callable[[BinaryIO], object]) -> None:
+    """Write a file under a temporary name, flush it to the disk, then rename it: readers see the old file or the new.
 
-    Any number of processes may do so at once; the last one wins. What killed ones leave behind is removed when it is
-    old. A process that slept so long that its own was removed writes it again.
+    `content` is text (stored as UTF-8), bytes, or a function that writes into a file. Any number of processes may write
+    at once; the last one wins. Temporary files of killed processes are removed after ten minutes; a process whose own
+    was removed writes again. Raises OpdopError if the file cannot be written; the old one is then unchanged.
     """
+    if not callable(content):
+        data = content.encode() if isinstance(content, str) else content
+        write_whole(path, lambda file: file.write(data))
+        return
     try:
         try:
-            _write_once(path, write)
+            _write_once(path, content)
         except FileNotFoundError:
-            _write_once(path, write)
+            _write_once(path, content)
     except OSError as error:
         raise OpdopError(
             f"{path} cannot be written: {error.strerror or error}. What was there before is unchanged; "
@@ -95,7 +100,10 @@ def _remove_leftovers(path: Path, before: float) -> None:
 
 
 def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write JSON data and arrays of numbers into one .npz, whole or not at all."""
+    """Write JSON data and arrays of numbers into one .npz, whole or not at all.
+
+    Raises OpdopError if the data are not JSON data, an array does not hold numbers, or the file cannot be written.
+    """
     try:
         text = json.dumps(meta, default=_number).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -129,7 +137,7 @@ def _number(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return data as JSON gives them back; what JSON has no form for becomes text."""
+    """Return data as JSON returns them; values that JSON cannot hold become text."""
 
     def default(odd: Any) -> Any:
         if isinstance(odd, Mapping):
@@ -143,9 +151,9 @@ def plain(value: Any) -> Any:
 
 
 def read_arrays(path: Path, *, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return the JSON data and the arrays of a file; anything odd is one clear error, and nothing is ever unpickled.
+    """Return the JSON data and the arrays of a file whose JSON data have this `kind`; nothing is ever unpickled.
 
-    `kind` must be what the JSON data say of themselves.
+    Raises DamagedFileError if the file cannot be read or is not such a file.
     """
     try:
         with open(path, "rb", opener=_open_at_once) as file:
@@ -158,13 +166,13 @@ def read_arrays(path: Path, *, kind: str) -> tuple[dict[str, Any], Arrays]:
         raise DamagedFileError(f"there is no file {path}.") from error
     except PermissionError as error:
         raise DamagedFileError(f"{path} cannot be read: {error.strerror}.") from error
-    except Exception as error:  # a file made to do harm can make the readers raise whatever there is
+    except Exception as error:  # a malicious file can make the readers raise any error
         raise damaged(path, kind, error) from error
     return meta, arrays
 
 
 def damaged(origin: object, kind: str, error: BaseException) -> DamagedFileError:
-    """Return the one error about a file that cannot be used; the reason is shortened and without control characters."""
+    """Return the error for a file that cannot be used; its reason is shortened and without control characters."""
     reason = "".join(letter for letter in " ".join(str(error).split()) if letter.isprintable())
     reason = reason[:300].rstrip(".") or type(error).__name__
     return DamagedFileError(
@@ -174,7 +182,7 @@ def damaged(origin: object, kind: str, error: BaseException) -> DamagedFileError
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting for anybody at the other end of a pipe."""
+    """Open a file without blocking: if it is a pipe, nobody may be writing to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -227,7 +235,7 @@ def _unpack(archive: zipfile.ZipFile, size: int) -> tuple[Any, Arrays]:
 
 
 def _array(data: bytes) -> NDArray[Any]:
-    """Return the array of an .npy file; the header is believed only if the data are exactly as long as it says."""
+    """Return the array of an .npy file, whose data must be exactly as long as the header says."""
     stream = io.BytesIO(data)
     if npy.read_magic(stream) != (1, 0):
         raise ValueError("an array has an unknown format")
@@ -239,5 +247,5 @@ def _array(data: bytes) -> NDArray[Any]:
         raise ValueError("an array is not as long as its header says")
     array = np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
     if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise ValueError("an array of yes and no holds something else")
+        raise ValueError("an array of truth values holds something else")
     return array

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, taken note of and answered between episodes, when everything is in order."""
+"""Ctrl-C and SIGTERM, which take effect between episodes, after everything has been saved."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-_PATIENCE = 2.0  # seconds after which another signal is answered at once; launchers often send two together
+_PATIENCE = 2.0  # seconds after which a second signal takes effect at once; launchers often send two together
 
 
 class Interrupts:
-    """While this is active, a signal only sets `pending`; `answer` then does what the signal asks for.
+    """While this is active, a signal only sets `pending`; calling `answer` or leaving the block lets it take effect.
 
-    So does leaving the block: a signal is never lost. Whoever sends another one after a while does not want to wait
-    any longer, and it is answered on the spot. A signal that was to be ignored stays ignored.
+    A second signal, more than two seconds after the first, takes effect at once. Signals that were ignored before stay
+    ignored.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the measurements of a run: every episode enters the sums, chosen episodes enter the history."""
+"""Records the measurements of a run: every episode enters the sums, chosen episodes enter the history."""
 
 from __future__ import annotations
 
@@ -9,22 +9,30 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.task import fitting
+from opdop.algorithms.saved_state import fitting
 from opdop.metrics import Sums, increments, violation
 from opdop.model import OpdopError
 from opdop.model.validation import Floats
 
 
 def recorded_episodes(planned: int, records: int) -> NDArray[np.int64]:
-    """Return which episodes of a plan are kept: half of them evenly spread, half evenly on a logarithmic scale."""
-    half = max(records // 2, 1)
-    even = np.linspace(1, planned, min(half, planned))
-    logarithmic = np.geomspace(1, planned, half)
-    return np.unique(np.rint(np.concatenate([even, logarithmic])).astype(np.int64))
+    """Return which episodes of a plan are kept: `records` of them, or all if there are no more than that.
+
+    Half of them are evenly spaced, the others evenly on a logarithmic scale. Where both choose the same episode, the
+    next free one is kept too.
+    """
+    if records >= planned:
+        return np.arange(1, planned + 1)
+    even = np.linspace(0, planned, records - records // 2 + 1)[1:]
+    logarithmic = np.geomspace(1, planned, records // 2)
+    chosen = np.sort(np.rint(np.concatenate([even, logarithmic])).astype(np.int64))
+    place = np.arange(records)
+    distinct = place + np.maximum.accumulate(chosen - place)
+    return np.minimum(distinct, planned - records + 1 + place)
 
 
 def columns(constraints: int) -> list[str]:
-    """Return the names of what a history tells of each episode it keeps."""
+    """Return the names of the columns of a history."""
     each = range(constraints)
     return [
         "episode",
@@ -44,38 +52,39 @@ def columns(constraints: int) -> list[str]:
 
 def describe_columns(constraints: int) -> dict[str, dict[str, str]]:
     """Return the meaning and the unit of each column; model units are those of the signals, in [0, 1] in each stage."""
-    each = range(constraints)
-    told = {
+    meanings = {
         "episode": ("number of the episode, from 1", "episodes"),
         "reward": ("true expected total reward of the episode's policy", "reward"),
-        **{f"utility_{i}": (f"the same for the utility of promise {i}", f"utility {i}") for i in each},
-        "estimated_reward": ("what the learner believes of the reward", "reward"),
-        **{f"estimated_utility_{i}": (f"what it believes of the utility of promise {i}", f"utility {i}") for i in each},
-        **{f"dual_{i}": (f"multiplier of promise {i}", f"reward per utility {i}") for i in each},
+        "utility": ("true expected total utility of constraint {}", "utility {}"),
+        "estimated_reward": ("the learner's optimistic estimate of the reward", "reward"),
+        "estimated_utility": ("the learner's optimistic estimate of the utility of constraint {}", "utility {}"),
+        "dual": ("Lagrange multiplier of constraint {}", "reward per utility {}"),
         "total_reward": ("sum of the rewards of all episodes so far", "reward"),
-        **{f"total_utility_{i}": (f"the same for the utility of promise {i}", f"utility {i}") for i in each},
-        "regret": ("sum of what the rewards lack of the optimum", "reward"),
-        **{
-            f"shortfall_{i}": (f"sum of what the utilities lack of threshold {i}; slack pays back", f"utility {i}")
-            for i in each
-        },
-        "hard_violation": ("sum of what each episode lacks of the promise it breaks most; never paid back", "utility"),
-        "violation": ("largest shortfall so far, at least 0: the paper's violation", "utility"),
+        "total_utility": ("sum of the utilities of constraint {} of all episodes so far", "utility {}"),
+        "regret": ("sum of optimal value - reward", "reward"),
+        "shortfall": ("sum of threshold - utility of constraint {}; slack cancels", "utility {}"),
+        "hard_violation": ("sum of each episode's largest violation of a constraint; never cancels", "utility"),
+        "violation": ("largest shortfall of a constraint, at least 0: the paper's violation", "utility"),
     }
-    return {name: dict(zip(("meaning", "unit"), told[name], strict=True)) for name in columns(constraints)}
+    described = {}
+    for name in columns(constraints):
+        stem, _, number = name.rpartition("_")
+        meaning, unit = meanings[stem if number.isdigit() else name]
+        described[name] = {"meaning": meaning.format(number), "unit": unit.format(number)}
+    return described
 
 
 class Recorder:
     """Sums over all episodes, and a history of some of them.
 
-    A history row holds the episode's own true totals, estimates and multipliers, and the sums up to and including it.
+    A row of the history holds an episode's true totals, estimates and multipliers, and the sums up to and including it.
     """
 
     def __init__(self, thresholds: Floats, optimal_value: float, planned: int, records: int) -> None:
         I = len(thresholds)
         self.thresholds, self.optimal_value = thresholds, optimal_value
         self.kept = recorded_episodes(planned, records)
-        self.beyond = max(planned // records, 1)  # past the plan, one in so many
+        self.beyond = max(planned // records, 1)  # after the plan, one episode in this many is kept
         self.columns = columns(I)
         self.episodes = 0
         self.sums = Sums(I)
@@ -84,7 +93,10 @@ class Recorder:
         self.last = np.zeros(len(self.columns))
 
     def add(self, totals: Floats, estimates: Floats, dual: Floats) -> None:
-        """Take in n episodes: totals [n, 1+I] (where NaN the last measured ones hold), estimates and multipliers."""
+        """Add n episodes: true totals [n, 1+I], estimates [n, 1+I] and multipliers [n, I].
+
+        Where totals are NaN, the totals that were measured last are used.
+        """
         totals = self._hold(totals)
         running = self.sums.add(increments(totals, self.optimal_value, self.thresholds))
         I = len(self.thresholds)
@@ -100,7 +112,7 @@ class Recorder:
         self.last = table[-1]
 
     def _hold(self, totals: Floats) -> Floats:
-        """Fill unmeasured episodes with the totals measured last."""
+        """Fill in the totals of unmeasured episodes by those measured last."""
         measured = ~np.isnan(totals[:, 0])
         source = np.maximum.accumulate(np.where(measured, np.arange(len(totals)), -1))
         filled = np.where((source >= 0)[:, None], totals[np.maximum(source, 0)], self.held)
@@ -120,7 +132,7 @@ class Recorder:
         return float(self.last[self.columns.index(column)])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that later records depend on."""
+        """Return everything that later records depend on."""
         return {
             "episodes": np.array(self.episodes),
             "sums": self.sums.sums.copy(),
@@ -131,7 +143,7 @@ class Recorder:
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
+        """Return to a saved state; raises OpdopError if it does not fit."""
         rows = state.get("rows", np.empty(0))
         if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise OpdopError(

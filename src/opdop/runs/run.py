@@ -1,4 +1,4 @@
-"""The result of training: history, policies and what they were measured against; saved without pickle."""
+"""The result of training: history, policies and the optimum; saved without pickle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.task import fitting
+from opdop.algorithms.saved_state import fitting, under
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
@@ -29,23 +29,23 @@ _OF_HISTORY = "history."
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What came out of `opdop.train`.
+    """The result of `opdop.train`.
 
-    `policy` is the last policy. `mixture` is the average policy that the theorem speaks of: where the model is known,
+    `policy` is the final policy. `mixture` is the average policy, which the theorem is about: where the model is known,
     one Markov policy with exactly the average occupancy of all episodes' policies; otherwise a uniform sample of them.
-    `average` are the true values averaged over all episodes, hence those of the mixture.
+    `average` are the true values averaged over all episodes, hence those of the average policy.
     """
 
     history: pl.DataFrame
     policy: TabularPolicy
     mixture: TabularPolicy | PolicyMixture
     optimum: Optimum | None  # None where the model is not known
-    last: Values | None  # true values of `policy`
+    last: Values | None  # true values of the final policy
     average: Values
     thresholds: Floats  # [I]
     display: Display
-    config: RunConfig  # what was asked for: problem, algorithm, seed, episodes, ...
-    origin: Mapping[str, Any]  # fingerprint of the model, facts about an unknown one, error of a discretisation
+    config: RunConfig  # problem, algorithm, seed, episodes, ...
+    origin: Mapping[str, Any]  # fingerprint of the model, or facts about an unknown one; error of a discretisation
     constants: Mapping[str, Any]  # every constant used, and the preset
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
@@ -62,18 +62,18 @@ class Run:
 
     @property
     def violation(self) -> Floats:
-        """The paper's violation (slack pays back), of the worst constraint, [K']."""
+        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K']."""
         return self.history["violation"].to_numpy()
 
     @property
     def hard_violation(self) -> Floats:
-        """Violation without paying back, [K']."""
+        """Hard violation up to each recorded episode (slack never cancels), [K']."""
         return self.history["hard_violation"].to_numpy()
 
     def save(self, folder: str | Path) -> Path:
-        """Write the run into a folder: run.npz, and its history once more as history.parquet, for other programs.
+        """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
 
-        Each appears whole or not at all; `load` reads the first only.
+        Each file is written whole or not at all, and `load` reads run.npz only. Raises OpdopError if that fails.
         """
         folder = Path(folder)
         meta = {
@@ -92,7 +92,7 @@ class Run:
         }
         self.history.write_parquet(table, metadata=about)
         write_arrays(folder / RUN, meta, self._arrays())
-        write_whole(folder / HISTORY, lambda file: file.write(table.getbuffer()))
+        write_whole(folder / HISTORY, table.getbuffer())
         return folder
 
     def _arrays(self) -> Arrays:
@@ -124,12 +124,12 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """Read a run that was saved; a broken or foreign folder gives one clear error."""
+        """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
         path = Path(folder) / RUN
         meta, arrays = read_arrays(path, kind=_KIND)
         try:
             return _run_of(meta, arrays)
-        except Exception as error:  # what is whole may still be no run
+        except Exception as error:  # a whole file need not hold a run
             raise damaged(path, _KIND, error) from error
 
 
@@ -164,7 +164,7 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
 
 def _check(fine: bool, what: str) -> None:
     if not fine:
-        raise OpdopError(f"its {what} is not what it should be.")
+        raise OpdopError(f"its {what} is wrong.")
 
 
 def _number(value: Any) -> float:
@@ -183,7 +183,7 @@ def _whole(value: Any) -> int:
 
 
 def _policy_of(table: NDArray[Any]) -> TabularPolicy:
-    """Return a policy with exactly these bits, if they are one."""
+    """Return a policy with exactly these bits; raises an error if they are not probabilities."""
     _check(table.dtype == np.float64, "policy")
     TabularPolicy(table)
     return TabularPolicy.trusted(table)
@@ -196,7 +196,7 @@ def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
 
 
 def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
-    found = {name.removeprefix(_OF_HISTORY): array for name, array in arrays.items() if name.startswith(_OF_HISTORY)}
+    found = under(arrays, _OF_HISTORY)
     episode, *others = (found[name] for name in columns(constraints))
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")

@@ -1,8 +1,8 @@
-"""Train a learner on a problem, measure every episode exactly, and never lose what was done.
+"""Train a learner on a problem, measure every episode exactly, and save checkpoints.
 
-Two ways, one set of kernels: step by step against any simulator, and compiled for a known finite model. Where states
-are continuous, episodes are played on the exact model and measured on its discretisation. The same seed gives bitwise
-the same run either way, in pieces of any size, interrupted and resumed or not.
+Episodes are played step by step against any simulator, or in a compiled loop for a known finite model, with the same
+kernels. Where states are continuous, episodes are played on the exact model and measured on its discretisation. The
+same seed gives bitwise the same run either way, in pieces of any size, interrupted and resumed or not.
 """
 
 from __future__ import annotations
@@ -17,35 +17,34 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
-from opdop.algorithms.task import MOST_EPISODES, by_action, fitting, swapped
+from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.task import MOST_EPISODES, by_action, swapped
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
-    ContinuousCMDP,
-    ContinuousSimulator,
+    CompiledSimulator,
     Display,
     Episode,
     InvalidParameterError,
-    ModelSimulator,
+    KnownSimulator,
     OpdopError,
     PolicyMixture,
+    Problem,
     Simulator,
     TabularCMDP,
     TabularPolicy,
 )
 from opdop.model.validation import Floats
-from opdop.planning import Optimum, Values, evaluate, refine, solve
+from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
     KIND,
-    can_snapshot,
+    ResumableSimulator,
     facts_of,
     fingerprint,
-    restore_simulator,
-    simulator_state,
-    under,
+    resumable,
 )
 from opdop.runs.config import RunConfig, settings, whole
 from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays
@@ -58,12 +57,12 @@ _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_SECONDS_PER_PIECE = 2.0
 
-Problem = str | TabularCMDP | ContinuousCMDP | Simulator
+Trainable = str | Problem | Simulator
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is; given to the `progress` callback about ten times a second."""
+    """How far a run is; given to the `progress` callback about ten times a second."""
 
     episode: int
     episodes: int
@@ -74,7 +73,7 @@ class Progress:
 
 
 def train(
-    problem: Problem,
+    problem: Trainable,
     algorithm: str | Learner = "opdop",
     *,
     episodes: int,
@@ -96,171 +95,154 @@ def train(
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
-    """Learn a policy over a number of episodes, and return what was learnt and how well it went.
+    """Learn a policy over a number of episodes; return the policies, their measurements and the history.
 
     Args:
-        problem: a shipped problem's name, a model, or a simulator. A simulator whose model is not known needs `task`;
-            one that is given plays on with its own random stream.
+        problem: a shipped problem's name, a problem, or a simulator. A simulator continues its own random stream; one
+            whose model is not known needs `task`.
         algorithm: a name from `opdop.algorithms()`, or a learner of your own. "doubling:opdop" restarts `opdop` with
             twice the plan whenever the plan ends, for an unknown number of episodes.
-        episodes: how many to play now.
+        episodes: the number of episodes to play now.
         seed: the same seed gives the same run, bit for bit.
-        preset: where the constants come from; `parameters` are the preset's own named fields.
+        preset: where the constants come from.
+        parameters: the preset's own named fields.
         planned_episodes: K in the constants, if it is not `episodes`.
-        failure_probability: probability with which the preset's guarantee may fail.
-        slater_gap: a lower bound on it; without one a known model's exact gap is used. `dual_bound` replaces both.
+        failure_probability: the probability with which the preset's guarantee may fail.
+        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
+        dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
-        measure_every: measure one episode in so many, and let its values stand for the others: faster, and the sums are
-            then no longer exact. 1 is exact.
-        records: how many episodes the history keeps; the sums contain all.
-        checkpoint: a folder. A run is saved there every `checkpoint_seconds`, and when it is interrupted; called again
-            with the same arguments it goes on from there, however it ended, and nothing in the result tells of it.
-            Ctrl-C and SIGTERM are answered at the end of an episode, after a save. If the folder cannot be written, the
-            run ends with an error and the last save stays. Two processes in one folder do each other no harm: each save
-            replaces the file as a whole, and the last one stays. They play the same episodes if their arguments are the
-            same; otherwise whoever starts later is told so, and they should have folders of their own.
-        start: a run to go on from; a checkpoint in the folder comes first.
-        progress: called about ten times a second.
-        compiled: False plays a model step by step too; the result is the same.
+        task: what the learner is told, for a simulator whose model is not known.
+        measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
+            not exact. 1 is exact.
+        records: the number of episodes that the history keeps; its sums contain all episodes.
+        checkpoint: a folder. The run is saved there every `checkpoint_seconds`, and when it is interrupted. Called
+            again with the same arguments, it continues from there and gives the same result as without interruption.
+            On Ctrl-C or SIGTERM the run is saved and ends after the current piece. If the folder cannot be written,
+            the run ends with an error, and the previous checkpoint stays. Two processes may use one folder at the same
+            time: each checkpoint replaces the file as a whole.
+        checkpoint_seconds: seconds between two checkpoints.
+        start: a run to continue; a checkpoint in the folder takes precedence.
+        progress: a function that is called about ten times a second.
+        compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
+            with overridden methods is always run step by step.
         piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
+
+    Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, InfeasibleError if
+    no policy satisfies the constraints, and OpdopError if a checkpoint cannot be written or used.
 
     >>> run = train("factored", episodes=2000)
     >>> run.episodes[-1], run.constants["preset"]
     (np.int64(2000), 'practical')
     """
     asked = dict(locals())
-    given = {name: asked[name] for name in settings() if name not in ("problem", "problem_parameters", "algorithm")}
-    how = _How(task, checkpoint, checkpoint_seconds, start, progress, compiled, piece)
-    return _train(problem, algorithm, given, how)
+    given = {name: asked[name] for name in settings() if name in asked and name not in ("problem", "algorithm")}
+    learner = None if isinstance(algorithm, str) else algorithm
+    if learner is not None:
+        if parameters or dual_bound is not None:
+            raise InvalidParameterError("parameters and dual_bound belong to algorithms chosen by name.")
+        given["preset"] = None
+    config = RunConfig(algorithm=algorithm if isinstance(algorithm, str) else type(algorithm).__name__, **given)
+    others = ("task", "checkpoint", "checkpoint_seconds", "start", "progress", "compiled", "piece")
+    return execute(config, problem, learner=learner, **{name: asked[name] for name in others})
 
 
 def execute(
     config: RunConfig,
-    problem: Problem | None = None,
+    problem: Trainable | None = None,
     *,
+    learner: Learner | None = None,
+    task: Task | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    start: Run | None = None,
     progress: Callable[[Progress], None] | None = None,
+    compiled: bool = True,
+    piece: int | None = None,
 ) -> Run:
-    """Make the run that a configuration describes, and return it; `train` explains the arguments.
+    """Make the run that a configuration describes; see `train` for the arguments and errors.
 
-    Without `problem` the configuration must name a shipped one.
+    Without `problem` the configuration must name a shipped one, and without `learner` an algorithm.
     """
-    given = {name: value for name, value in vars(config).items() if name not in ("problem", "problem_parameters")}
-    made = make(config.problem, **config.problem_parameters) if problem is None else problem
-    return _train(made, given.pop("algorithm"), given, _How(checkpoint=checkpoint, progress=progress))
-
-
-@dataclass(frozen=True)
-class _How:
-    """How a run is made: nothing here changes a number of it."""
-
-    task: Task | None = None
-    checkpoint: str | Path | None = None
-    checkpoint_seconds: float = 10.0
-    start: Run | None = None
-    progress: Callable[[Progress], None] | None = None
-    compiled: bool = True
-    piece: int | None = None
-
-
-def _train(problem: Problem, algorithm: str | Learner, given: dict[str, Any], how: _How) -> Run:
-    if not how.checkpoint_seconds >= 0.0:
-        raise InvalidParameterError(f"checkpoint_seconds is {how.checkpoint_seconds!r}; expected a number, at least 0.")
-    before = 0 if how.start is None else int(how.start.episodes[-1])
-    trainer = _Trainer(problem, algorithm, given, how.task, before, how.compiled)
-    folder = None if how.checkpoint is None else Path(how.checkpoint)
+    if not checkpoint_seconds >= 0.0:
+        raise InvalidParameterError(f"checkpoint_seconds is {checkpoint_seconds!r}; expected a number, at least 0.")
+    if piece is not None:
+        piece = whole(1, MOST_EPISODES)("piece", piece)
+    if problem is None:
+        problem = make(config.problem, **config.problem_parameters)
+    before = 0 if start is None else int(start.episodes[-1])
+    trainer = _Trainer(config, make(problem) if isinstance(problem, str) else problem, learner, task, before, compiled)
+    folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None and os.path.exists(folder / CHECKPOINT):
         trainer.load(folder / CHECKPOINT)
-    elif how.start is not None:
-        if how.start.snapshot is None:
+    elif start is not None:
+        if start.snapshot is None:
             raise InvalidParameterError("this run was loaded from a folder and cannot be trained on; use a checkpoint.")
-        trainer.restore(*how.start.snapshot, origin="the run to go on from")
-    piece = None if how.piece is None else whole(1, MOST_EPISODES)("piece", how.piece)
-    return trainer.run(folder, how.checkpoint_seconds, how.progress, piece)
+        trainer.restore(*start.snapshot, origin="the run to go on from")
+    return trainer.run(folder, checkpoint_seconds, progress, piece)
 
 
 class _Trainer:
-    """One run in the making."""
+    """The state of a run while it is made."""
 
     def __init__(
         self,
-        problem: Problem,
-        algorithm: str | Learner,
-        given: dict[str, Any],
+        config: RunConfig,
+        problem: Problem | Simulator,
+        learner: Learner | None,
         task: Task | None,
         before: int,
         compiled: bool,
     ) -> None:
-        if isinstance(problem, str):
-            problem = make(problem)
-        elif isinstance(problem, ContinuousCMDP):
-            problem = problem.tabular()
-        self.cmdp: TabularCMDP | None = None
-        self.optimum: Optimum | None = None
-        if isinstance(problem, (ModelSimulator, ContinuousSimulator)):
-            self.cmdp, given["noisy"] = problem.cmdp, problem.noisy
-        elif isinstance(problem, TabularCMDP):
-            self.cmdp = problem
-        named = isinstance(algorithm, str)
-        if not named and (given["parameters"] or given["dual_bound"] is not None):
-            raise InvalidParameterError("parameters and dual_bound belong to algorithms chosen by name.")
-        config = RunConfig(
-            **{
-                **given,
-                "algorithm": algorithm if named else type(algorithm).__name__,
-                "preset": given["preset"] if named else None,
-            }
+        known = problem if isinstance(problem, Problem) else None
+        if isinstance(problem, KnownSimulator):
+            known, config = problem.problem, config.but(noisy=problem.noisy)
+        self.simulator: Simulator = (
+            problem.simulator(seed=config.seed, noisy=config.noisy) if isinstance(problem, Problem) else problem
         )
-        planned = config.planned_episodes or before + config.episodes
-        if self.cmdp is not None:
-            own = None if isinstance(problem, TabularCMDP) else problem
-            plays = ModelSimulator if self.cmdp.continuous is None else ContinuousSimulator
-            self.simulator: Simulator = own or plays(self.cmdp, seed=config.seed, noisy=config.noisy)
-            self.optimum = solve(self.cmdp)
-            self.display = self.cmdp.display
-            gap = config.slater_gap if config.slater_gap is not None else self.optimum.slater_gap or None
-            task = _task_of(self.cmdp, planned, config.failure_probability, gap, config.noisy)
-        elif task is None:
+        self.cmdp: TabularCMDP | None = None if known is None else known.tabular()
+        self.optimum: Optimum | None = None if known is None else solve(known)
+        self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
+        if known is not None and self.optimum is not None:
+            self.display = known.display
+            task = Task.of(
+                known,
+                episodes=config.planned_episodes or before + config.episodes,
+                failure_probability=config.failure_probability,
+                slater_gap=config.slater_gap or self.optimum.slater_gap or None,
+                noisy=config.noisy,
+            )
+            if (refinement := refine(known)) is not None:
+                self.origin["discretisation"] = refinement.record()
+        elif task is not None:
+            self.display = Display.plain(task.num_constraints)
+            self.origin["task"] = facts_of(self.simulator, task)
+        else:
             raise InvalidParameterError(
-                f"{type(problem).__name__} is a simulator whose model is not known: say what is known of it with "
+                f"{type(problem).__name__} is a simulator whose model is not known: describe it with "
                 "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
             )
-        else:
-            assert not isinstance(problem, (str, TabularCMDP))
-            self.simulator, self.display = problem, Display.plain(task.num_constraints)
         self.task = task
         self.config = config.but(
             problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
         )
-        self.learner = self._learner(algorithm)
-        self.compiled = compiled and isinstance(self.simulator, ModelSimulator)
-        self.compiled = self.compiled and isinstance(self.learner, (OPDOP, Doubling))
-        if self.compiled and isinstance(self.learner, OPDOP):
-            self.compiled = isinstance(self.learner.evaluator, CompiledEvaluator)
+        self.learner: Any = self._build() if learner is None else _of_same_sizes(learner, task)
+        self.compiled = compiled and _compiles(self.simulator, CompiledSimulator)
+        self.compiled = self.compiled and _compiles(self.learner, CompiledLearner)
         self.target = before + config.episodes
-        value = self.optimum.value if self.optimum is not None else np.nan
-        self.recorder = Recorder(task.thresholds, value, task.episodes, config.records)
+        optimal_value = np.nan if self.optimum is None else self.optimum.value
+        self.recorder = Recorder(task.thresholds, optimal_value, task.episodes, config.records)
         self.occupancy = np.zeros((task.horizon, task.num_states, task.num_actions))
         self.waiting: Floats | None = None  # room for policies that will be measured together
         self.reservoir: list[Floats] = []
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(config.seed).spawn(1)[0])
-        self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # the last one played
+        self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # of the last episode
         self.seconds = 0.0
-        self.origin: dict[str, Any] = {
-            "model": None if self.cmdp is None else fingerprint(self.cmdp),
-            "task": None if self.cmdp is not None else facts_of(self.simulator, task),
-        }
-        if self.cmdp is not None and self.cmdp.continuous is not None:
-            self.origin["discretisation"] = refine(self.cmdp).record()
 
-    def _learner(self, algorithm: str | Learner) -> Any:
+    def _build(self) -> Learner:
         config = self.config
-        if isinstance(algorithm, str):
-            build = find(algorithm).build
-            return build(self.task, config.preset, dual_bound=config.dual_bound, **config.parameters)
-        if isinstance(algorithm, (OPDOP, Doubling)):
-            _check_sizes(algorithm.task, self.task)
-        return algorithm
+        preset = Preset(str(config.preset), config.parameters, config.dual_bound)
+        learner: Learner = find(config.algorithm).build(self.task, preset)
+        return learner
 
     # Running ---------------------------------------------------------------------------------------------------------
 
@@ -277,7 +259,7 @@ class _Trainer:
         size = piece or 1
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
-                self.save(folder / CHECKPOINT)  # say now, not hours later, if that cannot be done
+                self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
             while self.recorder.episodes < self.target:
                 tick = time.monotonic()
                 count = min(size, self.target - self.recorder.episodes)
@@ -292,7 +274,7 @@ class _Trainer:
                     if folder is not None:
                         self.save(folder / CHECKPOINT)
                         saved = time.monotonic()
-                    interrupts.answer()  # only here, where nothing is lost
+                    interrupts.answer()  # only here, where every episode has been saved
             if folder is not None:
                 self.save(folder / CHECKPOINT)
         return self._result()
@@ -308,24 +290,24 @@ class _Trainer:
 
     def _play_compiled(self, count: int) -> None:
         assert self.cmdp is not None
-        assert isinstance(self.simulator, ModelSimulator)
+        assert isinstance(self.simulator, CompiledSimulator)
         model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, self.simulator.noisy)
         if self.waiting is None:
             count_waiting = max(1, min(LANES, _WAITING_BYTES // self.occupancy.nbytes))
             self.waiting = np.empty((count_waiting, *swapped(self.occupancy).shape))
-        uniforms = self.simulator.generator.random((count, self.simulator.uniforms_per_episode))
+        uniforms = self.simulator.draw(count)
         while len(uniforms):
             J = 1 + self.task.num_constraints
-            record = loops.Record(*(np.empty((len(uniforms), n)) for n in (J, J, J - 1)))
-            done = self.learner.run_compiled(
-                model,
-                uniforms,
+            record = loops.Record(
+                totals=np.empty((len(uniforms), J)),
+                estimates=np.empty((len(uniforms), J)),
+                dual=np.empty((len(uniforms), J - 1)),
                 first=self.recorder.episodes,
                 measure_every=self.config.measure_every,
                 waiting=self.waiting,
                 occupancy=self.occupancy,
-                record=record,
             )
+            done = self.learner.run_compiled(model, uniforms, record)
             self.recorder.add(record.totals[:done], record.estimates[:done], record.dual[:done])
             uniforms = uniforms[done:]
 
@@ -339,11 +321,11 @@ class _Trainer:
         diagnostics = self.learner.diagnostics()
         I = self.task.num_constraints
         names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(I)), *(f"dual_{i}" for i in range(I))]
-        believed = np.array([[diagnostics.get(name, np.nan) for name in names]])
-        self.recorder.add(totals, believed[:, : 1 + I], believed[:, 1 + I :])
+        numbers = np.array([[diagnostics.get(name, np.nan) for name in names]])
+        self.recorder.add(totals, numbers[:, : 1 + I], numbers[:, 1 + I :])
 
     def _measure(self, policy: TabularPolicy, episode: Episode) -> Floats:
-        """Return the true totals [1, 1+I] of a policy, or what was seen in its episode where no model is known."""
+        """Return the true totals [1, 1+I] of a policy, or its episode's observed ones where the model is not known."""
         totals = np.full((1, 1 + self.task.num_constraints), np.nan)
         if self.cmdp is None:
             self._sample(policy.table)
@@ -356,7 +338,7 @@ class _Trainer:
         return totals
 
     def _sample(self, table: Floats) -> None:
-        """Keep a uniform sample of all policies so far (reservoir sampling)."""
+        """Add a policy to a uniform sample of all policies so far (reservoir sampling)."""
         place = int(self.reservoir_stream.integers(self.recorder.episodes + 1))
         if len(self.reservoir) < _RESERVOIR:
             self.reservoir.append(table)
@@ -379,9 +361,7 @@ class _Trainer:
         policy = TabularPolicy.trusted(self.policy.copy())
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
-            visits = self.occupancy.sum(axis=2, keepdims=True)
-            share = self.occupancy / np.where(visits > 0.0, visits, 1.0)
-            mixture = TabularPolicy(np.where(visits > 0.0, share, policy.table))
+            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table)
         else:
             mixture = PolicyMixture(self.reservoir)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
@@ -398,24 +378,23 @@ class _Trainer:
             origin=dict(self.origin),
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
-            snapshot=self.snapshot() if can_snapshot(self.simulator) else None,
+            snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
         )
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
-        """Return all that the rest of the run depends on."""
+        """Return everything that the rest of the run depends on."""
         meta = {
             "kind": KIND,
             "config": self.config.but(episodes=self.target).record(),
             "origin": plain(self.origin),
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
-            "simulator": simulator_state(self.simulator),
+            "simulator": resumable(self.simulator).state(),
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
-        arrays |= {f"learner.{name}": value for name, value in self.learner.state().items()}
-        arrays |= {f"recorder.{name}": value for name, value in self.recorder.state().items()}
+        arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
         if self.reservoir:
             arrays["reservoir"] = np.array(self.reservoir)
         return meta, arrays
@@ -425,12 +404,15 @@ class _Trainer:
         write_arrays(path, *self.snapshot())
 
     def load(self, path: Path) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         meta, arrays = read_arrays(path, kind=KIND)
         self.restore(meta, arrays, origin=str(path))
 
     def restore(self, meta: Mapping[str, Any], arrays: Arrays, *, origin: str) -> None:
-        """Go back to a snapshot of the same run."""
+        """Return to a snapshot of the same run.
+
+        Raises InvalidParameterError if it is of another run, and DamagedFileError if it cannot be used.
+        """
         try:
             theirs = RunConfig.of(meta["config"]).record() | {"origin": meta["origin"]}
         except (KeyError, InvalidParameterError) as error:
@@ -444,13 +426,13 @@ class _Trainer:
                 )
         try:
             self._restore(meta, arrays)
-        except Exception as error:  # learners and simulators raise what they like
+        except Exception as error:  # a learner or a simulator may raise any error
             raise damaged(origin, KIND, error) from error
 
     def _restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
         self.occupancy[:] = fitting(arrays, "occupancy", self.occupancy)
         self.policy = fitting(arrays, "policy", self.occupancy)
-        TabularPolicy(self.policy)  # raises unless it is one
+        TabularPolicy(self.policy)  # raises unless it consists of probabilities
         self.learner.restore(under(arrays, "learner."))
         self.recorder.restore(under(arrays, "recorder."))
         episodes = self.recorder.episodes
@@ -462,30 +444,32 @@ class _Trainer:
             PolicyMixture(self.reservoir)
         seconds = meta["seconds"]
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.0 <= seconds < np.inf:
-            raise OpdopError("the time it took is not a number of seconds.")
+            raise OpdopError(f"the saved seconds are {seconds!r}; expected a number, at least 0.")
         self.seconds = float(seconds)
         self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
-        restore_simulator(self.simulator, meta["simulator"])
+        resumable(self.simulator).restore(meta["simulator"])
 
 
-def _task_of(cmdp: TabularCMDP, planned: int, failure_probability: float, gap: float | None, noisy: bool) -> Task:
-    sizes = cmdp.horizon, cmdp.num_states, cmdp.num_actions
-    return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, failure_probability, gap, noisy, cmdp.features)
+def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimulator]) -> bool:
+    return isinstance(part, protocol) and part.compiles
 
 
-def _check_sizes(theirs: Task, ours: Task) -> None:
+def _of_same_sizes(learner: Learner, ours: Task) -> Learner:
+    """Return a learner whose task, if it has one, has the sizes of the problem."""
+    theirs = getattr(learner, "task", ours)
     for name in ("horizon", "num_states", "num_actions", "num_constraints"):
         if getattr(theirs, name) != getattr(ours, name):
             raise InvalidParameterError(
                 f"the learner is for another task: its {name} is {getattr(theirs, name)}, "
                 f"the problem's is {getattr(ours, name)}."
             )
+    return learner
 
 
 def next_size(size: int, seconds: float) -> int:
-    """Return how many episodes to play before looking up again, when the last `size` took so many seconds each.
+    """Return how many episodes to play before the next look at the clock, if the last `size` took `seconds` each.
 
-    Enough to be measured together, if that does not keep anybody waiting.
+    They are enough to be measured together, unless that takes more than two seconds.
     """
     each = max(seconds, 1e-9)
     least = min(max(1, int(_MOST_SECONDS_PER_PIECE / each)), LANES)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import Constants, FeatureSizes, choose
+from opdop.algorithms.constants import Constants, FeatureSizes, Preset, choose
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
@@ -59,17 +59,9 @@ class Setting:
     sizes: FeatureSizes | None = None  # None: counts
 
     @classmethod
-    def of(
-        cls,
-        task: Task,
-        *,
-        preset: str = "certified",
-        sizes: FeatureSizes | None = None,
-        dual_bound: float | None = None,
-        **parameters: float,
-    ) -> Setting:
-        """Return the setting of a preset; `parameters` are the preset's named fields."""
-        return cls(task, choose(task, preset, dual_bound=dual_bound, **parameters), sizes)
+    def of(cls, task: Task, *, preset: str | Preset = "certified", sizes: FeatureSizes | None = None) -> Setting:
+        """Return the setting of a preset for a task; raise as `Preset` does."""
+        return cls(task, choose(task, preset), sizes)
 
     @property
     def bonuses(self) -> Bonuses:
@@ -81,9 +73,8 @@ class Setting:
         task = copy.copy(self.task)
         object.__setattr__(task, "episodes", episodes)
         now = self.constants
-        planned = Setting.of(
-            task, preset=now.preset, sizes=self.sizes, dual_bound=now.dual_bound or 1.0, **now.parameters
-        )
+        preset = Preset(now.preset, now.parameters, now.dual_bound or 1.0)
+        planned = Setting.of(task, preset=preset, sizes=self.sizes)
         return planned.without(name for name in SWITCHES if getattr(now, name) == 0.0)
 
     def without(self, names: Iterable[str]) -> Setting:

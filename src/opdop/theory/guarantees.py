@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import linear_rule
+from opdop.algorithms.constants import Preset, linear_rule
 from opdop.algorithms.doubling import phase_task, phases
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
@@ -192,8 +192,10 @@ def _setting(task: Task, constants: Mapping[str, Any]) -> Setting:
     if "kernel_dim" in constants:
         names = "kernel_dim", "signal_dim", "kernel_norm", "signal_norm", "signal_length", "feature_blocks"
         sizes = StoredSizes(*(constants[name] for name in names))
-    setting = Setting.of(task, sizes=sizes, dual_bound=float(constants["dual_bound"]) or 1.0)
-    return setting.without(name for name in SWITCHES if float(constants[name]) == 0.0)
+    preset = Preset("certified", dual_bound=float(constants["dual_bound"]) or 1.0)
+    return Setting.of(task, preset=preset, sizes=sizes).without(
+        name for name in SWITCHES if float(constants[name]) == 0.0
+    )
 
 
 def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:

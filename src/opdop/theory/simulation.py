@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from opdop.algorithms import OPDOP, Estimates, Task, find
-from opdop.model import Episode, InvalidParameterError, ModelSimulator, TabularCMDP, TabularPolicy
+from opdop.model import Episode, InvalidParameterError, ModelSimulator, Problem, TabularCMDP, TabularPolicy
 from opdop.model.features import Features, one_hot
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, solve, value_functions
@@ -33,7 +34,7 @@ class Simulation:
     @classmethod
     def of(
         cls,
-        cmdp: TabularCMDP,
+        problem: Problem,
         *,
         algorithm: str | None = None,
         noisy: bool = False,
@@ -42,7 +43,7 @@ class Simulation:
         """Solve a problem and return its simulation.
 
         Args:
-            cmdp: the true model, with finitely many states.
+            problem: the true model, with finitely many states.
             algorithm: "opdop" or "opdop-lstd"; by default the latter for models with known features.
             noisy: whether observed signals are random.
             preset: where the learner's constants come from.
@@ -50,12 +51,13 @@ class Simulation:
         Raises:
             InvalidParameterError: for another algorithm, or continuous states.
         """
+        cmdp = problem.tabular()
         chosen = algorithm or ("opdop-lstd" if cmdp.features is not None else "opdop")
         if chosen not in ("opdop", "opdop-lstd"):
             raise InvalidParameterError(
                 f"{chosen!r} cannot be verified: the paper's statements are about 'opdop' and 'opdop-lstd'."
             )
-        if cmdp.continuous is not None:
+        if problem.num_states == math.inf:
             raise InvalidParameterError(
                 f"{cmdp.display.name or 'this problem'} has continuous states, and the theorem is for finitely many: "
                 "verify a problem with a finite number of states."

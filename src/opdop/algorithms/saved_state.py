@@ -1,0 +1,40 @@
+"""Saved states: arrays by name, with a prefix for each part of a learner, and checked before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opdop.model import OpdopError
+
+State = Mapping[str, NDArray[Any]]
+
+
+def prefixed(prefix: str, state: State) -> dict[str, NDArray[Any]]:
+    """Return the arrays with a prefix before each name."""
+    return {prefix + name: array for name, array in state.items()}
+
+
+def under(state: State, prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, without it: the inverse of `prefixed`."""
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def fitting(state: State, name: str, like: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of a saved state that must have the type and shape of another, and finite numbers.
+
+    Raises OpdopError if it is missing or does not fit.
+    """
+    if name not in state:
+        raise OpdopError(f"the saved state has no {name!r}.")
+    array = state[name]
+    if array.dtype != like.dtype or array.shape != like.shape:
+        raise OpdopError(
+            f"the saved {name!r} is {array.dtype} {list(array.shape)}; expected {like.dtype} {list(like.shape)}."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise OpdopError(f"the saved {name!r} is not finite.")
+    return array
