@@ -1,4 +1,4 @@
-"""What the paper proves of a run holds along runs: optimism with certified radii, and the decompositions, exactly."""
+"""Along runs, certified estimates are optimistic and the paper's decompositions hold exactly."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 @pytest.mark.parametrize("noisy", [False, True], ids=["certain", "noisy"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_certified_estimates_are_optimistic_and_within_four_bonuses(problem: str, noisy: bool, seed: int):
-    # The promise may fail in one run of forty (p/2 = 1/40); with these seeds it never does, at any pair or signal.
+    # Optimism may fail in one run of forty (p/2 = 1/40); with these seeds it never does, at any pair or signal.
     cmdp = PROBLEMS[problem]()
     seen = list(looks(cmdp, 1.0, episodes=4000, between=40, seed=seed, noisy=noisy))
     seen += list(looks(cmdp, 1.0, episodes=60, between=1, seed=seed, noisy=noisy))
@@ -106,7 +106,7 @@ def test_optimism_breaks_with_a_hundredth_of_the_radius(problem: str, noisy: boo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noisy", [False, True], ids=["certain", "noisy"])
-def test_certified_optimism_fails_in_no_more_runs_than_promised(noisy: bool):
+def test_certified_optimism_fails_in_no_more_runs_than_its_failure_probability(noisy: bool):
     # Forty runs of short plans at p = 1/20: at most p/2, one of them on average, may fail; here none does.
     failed = 0
     for seed in range(40):

@@ -1,8 +1,9 @@
-"""`opdop verify` passes the implementation, and a wrong implementation turns a row red."""
+"""The implementation passes every check of `opdop verify`; a wrong implementation turns a row red."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,14 +14,28 @@ from typer.testing import CliRunner
 
 import opdop
 from opdop import LSTD, OPDOP, Counts, Episode, Estimates, TabularPolicy, Task
-from opdop.algorithms import SelfNormalisedRadius, WeissmanRadius
+from opdop.algorithms import SelfNormalisedRadius, WeissmanRadius, choose
+from opdop.algorithms.constants import first_widths, linear_rule
 from opdop.cli import app
+from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.kernels.primal_dual import update_dual
 from opdop.report.terminal.verification_tables import tightness_text
-from opdop.theory import Case, Verification, coverage, verify
+from opdop.theory import (
+    Simulation,
+    Verification,
+    bounds,
+    coverage,
+    coverage_simulations,
+    reference_radii,
+    run_checks,
+    standard_simulations,
+    verify,
+)
+from opdop.theory.checks import Check, Result
+from opdop.theory.identities import mixing_cost
 from opdop.theory.potential import CountBonuses, LinearBonuses
-from opdop.theory.statements import Statement
-from opdop.theory.verification import Row, coverage_cases, interval, standard_cases
+from opdop.theory.run_checks import RunSums
+from opdop.theory.verification import Row, interval
 
 SURE = (
     "strong duality",
@@ -53,40 +68,97 @@ EVALUATOR = "estimates from the past only"
 
 
 @pytest.fixture(scope="module")
-def tabular() -> Case:
-    return Case.of(opdop.make("random-tabular", states=3, stages=3))
+def tabular() -> Simulation:
+    return Simulation.of(opdop.make("random-tabular", states=3, stages=3))
 
 
 @pytest.fixture(scope="module")
-def linear() -> Case:
-    return Case.of(opdop.make("random-mixture", states=6, stages=3, dimension=2, successors=3))
+def linear() -> Simulation:
+    return Simulation.of(opdop.make("random-mixture", states=6, stages=3, dimension=2, successors=3))
 
 
 def red(found: Verification) -> set[str]:
-    return {row.statement.name for row in found.rows if row.broken}
+    return {row.check.name for row in found.rows if row.failed}
 
 
 # What is right passes
 
 
-def test_every_statement_holds_on_small_problems_of_every_kind():
-    found = verify(standard_cases(), seeds=1, episodes=40)
-    assert not found.broken
-    promised = {row.statement.name: row.promised for row in found.rows}
-    assert promised == {**dict.fromkeys(SURE, 1.0), **LIKELY}
+def test_every_check_passes_on_small_problems_of_every_kind():
+    found = verify(standard_simulations(), seeds=1, episodes=40)
+    assert not found.failed
+    guaranteed = {row.check.name: row.guaranteed for row in found.rows}
+    assert guaranteed == {**dict.fromkeys(SURE, 1.0), **LIKELY}
     assert all(row.held == row.runs for row in found.rows)
     assert found.row("KL pushback").runs == 9
-    assert found.row("optimism").runs == 7  # `practical` promises no optimism
-    assert all(row.off is not None and row.off < 1e-9 for row in found.rows if row.statement.identity)
-    assert {case.algorithm for case in standard_cases()} == {"opdop", "opdop-lstd"}
+    assert found.row("optimism").runs == 7  # `practical` does not guarantee optimism
+    assert all(row.off is not None and row.off < 1e-9 for row in found.rows if row.check.identity)
+    assert {simulation.algorithm for simulation in standard_simulations()} == {"opdop", "opdop-lstd"}
 
 
 @pytest.mark.parametrize("preset", ["paper", "practical"])
-def test_presets_without_a_certificate_promise_only_what_is_sure(tabular: Case, preset: str):
-    found = verify([tabular.with_preset(preset)], seeds=1, episodes=60)
-    assert not found.broken
-    assert {row.statement.name for row in found.rows if row.promised is None} == set(LIKELY)
-    assert all(row.verdict == "not promised" for row in found.rows if row.promised is None)
+@pytest.mark.parametrize("kind", ["tabular", "linear"])
+def test_presets_without_a_certificate_guarantee_only_what_is_sure(
+    kind: str, preset: str, request: pytest.FixtureRequest
+):
+    simulation = replace(request.getfixturevalue(kind), preset=preset)
+    found = verify([simulation], seeds=1, episodes=60)
+    assert not found.failed
+    assert {row.check.name for row in found.rows if row.guaranteed is None} == set(LIKELY)
+    assert all(row.verdict == "no guarantee" for row in found.rows if row.guaranteed is None)
+    assert not set(found.vacuous) & set(LIKELY)
+
+
+# Vacuous checks
+
+
+def test_checks_that_cannot_fail_are_vacuous_and_the_others_are_not(tabular: Simulation):
+    found = verify([tabular], seeds=1, episodes=60)
+    theorem = {"regret, theorem", "violation, theorem", "regret, own bonuses", "violation, own bonuses"}
+    assert theorem <= set(found.vacuous)  # at 60 episodes they are far above K V* and K b
+    assert not {EVALUATOR, "optimism", "sum of the bonuses", "KL pushback", "martingale"} & set(found.vacuous)
+    assert all(found.row(name).verdict == "vacuous" for name in found.vacuous)
+    assert {row["check"] for row in found.record()["checks"] if row["vacuous"]} == set(found.record()["vacuous"])
+
+
+def test_theorem_is_vacuous_exactly_while_its_bound_is_above_the_largest_possible_sum(
+    tabular: Simulation, monkeypatch: pytest.MonkeyPatch
+):
+    setting = tabular.setting(50, 0.05)
+    sums = RunSums(tabular, setting)
+    for record in tabular.play(setting, seed=0):
+        sums.add(record)
+    largest = {"regret": 50 * tabular.optimum.value, "violation": 50 * float(tabular.cmdp.thresholds[0])}
+    measures = {"regret": run_checks.regret_theorem.measure, "violation": run_checks.violation_theorem.measure}
+    for name, most in largest.items():
+        assert getattr(bounds, name)(setting).total >= most
+        assert measures[name](sums).vacuous
+        for total, vacuous in ((most, True), (0.999 * most, False)):
+            small = bounds.Bound(name, {"": total}, 50, 3)
+            monkeypatch.setattr(bounds, name, lambda setting, episodes, small=small: small)
+            assert measures[name](sums).vacuous == vacuous
+
+
+def test_mixing_lemma_is_vacuous_because_it_holds_for_every_policy():
+    theta, A = 0.01, 3
+    largest = -math.log1p(-theta * (1.0 - 1.0 / A))
+    one_action = np.full((1, 1, A), 1e-300)
+    one_action[..., 0] = 1.0
+    assert mixing_cost(one_action, theta).max() == pytest.approx(largest)
+    assert largest < theta * math.log(A)
+
+
+def test_optimism_is_vacuous_only_while_every_estimate_is_clipped(tabular: Simulation):
+    assert verify([tabular], seeds=1, episodes=1).row("optimism").vacuous
+    assert not verify([tabular], seeds=1, episodes=60).row("optimism").vacuous
+
+
+def test_worse_of_two_results_keeps_what_is_not_a_number_and_the_larger_tightness():
+    fine, tight = Result(0.1, 1.0, vacuous=True), Result(0.9, 1.0)
+    assert (fine.joined(tight).tightness, fine.joined(tight).vacuous, fine.joined(fine).vacuous) == (0.9, False, True)
+    broken = Result(math.nan, 1.0)
+    assert not fine.joined(broken).held
+    assert not broken.joined(fine).held
 
 
 # What is wrong fails
@@ -218,22 +290,22 @@ MUTANTS: dict[str, tuple[Build, str, set[str]]] = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_wrong_implementation_turns_a_row_red(mutant: str, request: pytest.FixtureRequest):
     build, kind, expected = MUTANTS[mutant]
-    case: Case = request.getfixturevalue(kind)
-    assert not verify([case], seeds=1, episodes=60).broken
-    found = verify([case], seeds=1, episodes=60, build=build)
-    assert found.broken
+    simulation: Simulation = request.getfixturevalue(kind)
+    assert not verify([simulation], seeds=1, episodes=60).failed
+    found = verify([simulation], seeds=1, episodes=60, build=build)
+    assert found.failed
     assert expected <= red(found)
 
 
-def test_a_dual_bound_that_is_not_kept_turns_a_row_red():
+def test_a_dual_bound_that_is_exceeded_turns_a_row_red():
     # `practical` drives the multiplier to its bound; there it must stop.
-    greedy = Case.of(opdop.make("factored"), preset="practical")
-    assert not verify([greedy], seeds=1, episodes=200).broken
+    greedy = Simulation.of(opdop.make("factored"), preset="practical")
+    assert not verify([greedy], seeds=1, episodes=200).failed
     found = verify([greedy], seeds=1, episodes=200, build=too_free)
     assert "multipliers in [0, chi]" in red(found)
 
 
-def test_estimates_without_bonus_break_the_promise_of_optimism(tabular: Case):
+def test_estimates_without_bonus_fail_the_check_of_optimism(tabular: Simulation):
     # Not by one run: four of four failures put the interval below 0.975.
     found = verify([tabular], seeds=4, episodes=60, build=with_evaluator(lambda task: Counts(task, radius=0.0)))
     assert found.row("optimism").held == 0
@@ -244,15 +316,97 @@ def test_estimates_without_bonus_break_the_promise_of_optimism(tabular: Case):
 def test_half_the_sum_of_the_bonuses_turns_a_row_red(
     kind: str, bonuses: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ):
-    case: Case = request.getfixturevalue(kind)
-    right = verify([case], seeds=1, episodes=60)
+    simulation: Simulation = request.getfixturevalue(kind)
+    right = verify([simulation], seeds=1, episodes=60)
     tightness = right.row("sum of the bonuses").tightness
-    assert not right.broken
+    assert not right.failed
     assert tightness is not None
     assert 0.5 < tightness <= 1.0
     most = bonuses.most
     monkeypatch.setattr(bonuses, "most", lambda self, episodes: most(self, episodes) / 2.0)
-    assert red(verify([case], seeds=1, episodes=60)) == {"sum of the bonuses"}
+    assert red(verify([simulation], seeds=1, episodes=60)) == {"sum of the bonuses"}
+
+
+# A wrong radius is found, as the reference has its own formulas
+
+
+def other_task(**changes: Any) -> Callable[[Task], Task]:
+    return lambda task: replace(task, **{name: change(task) for name, change in changes.items()})
+
+
+WRONG_TASKS: dict[str, Callable[[Task], Task]] = {
+    "plan of one episode": other_task(episodes=lambda task: 1),
+    "all of p spent on optimism": other_task(failure_probability=lambda task: 2 * task.failure_probability),
+    "noise forgotten": other_task(noisy=lambda task: False),
+}
+WRONG_LINEAR_TASKS = {
+    "all of p spent on optimism": WRONG_TASKS["all of p spent on optimism"],
+    "noise forgotten": WRONG_TASKS["noise forgotten"],
+    "one constraint too many in the union bound": other_task(thresholds=lambda task: np.append(task.thresholds, 1.0)),
+}
+
+
+def noisy_of(simulation: Simulation, mutant: str) -> Simulation:
+    return replace(simulation, noisy="noise" in mutant)
+
+
+@pytest.mark.parametrize("mutant", ["halved", *WRONG_TASKS])
+def test_a_wrong_radius_of_counts_turns_a_row_red(tabular: Simulation, mutant: str, monkeypatch: pytest.MonkeyPatch):
+    simulation = noisy_of(tabular, mutant)
+    assert not verify([simulation], seeds=1, episodes=60).failed
+    right, change = WeissmanRadius.radii, WRONG_TASKS.get(mutant, lambda task: task)
+    scale = 0.5 if mutant == "halved" else 1.0
+    monkeypatch.setattr(WeissmanRadius, "radii", lambda rule, task, ridge: scale * right(rule, change(task), ridge))
+    assert EVALUATOR in red(verify([simulation], seeds=1, episodes=60))
+
+
+@pytest.mark.parametrize("mutant", ["halved", *WRONG_LINEAR_TASKS])
+@pytest.mark.parametrize("one_hot", [False, True], ids=["mixture", "one-hot"])
+def test_a_wrong_radius_of_least_squares_turns_a_row_red(
+    tabular: Simulation, linear: Simulation, one_hot: bool, mutant: str, monkeypatch: pytest.MonkeyPatch
+):
+    simulation = noisy_of(replace(tabular, algorithm="opdop-lstd") if one_hot else linear, mutant)
+    assert not verify([simulation], seeds=1, episodes=60).failed
+    right, change = SelfNormalisedRadius.linear_radii, WRONG_LINEAR_TASKS.get(mutant, lambda task: task)
+
+    def wrong(rule: SelfNormalisedRadius, task: Task, sizes: Any, ridge: float) -> Any:
+        return right(replace(rule, scale=0.5) if mutant == "halved" else rule, change(task), sizes, ridge)
+
+    monkeypatch.setattr(SelfNormalisedRadius, "linear_radii", wrong)
+    assert EVALUATOR in red(verify([simulation], seeds=1, episodes=60))
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("states", [1, 2, 40])
+def test_reference_radii_equal_the_learners_for_every_preset(states: int, noisy: bool):
+    # Two formulas, written apart: to rounding they are the same at every size.
+    initial = np.eye(states)[0]
+    task = Task(4, states, 3, np.array([1.0, 0.5]), initial, episodes=999, slater_gap=0.4, noisy=noisy)
+    sizes = opdop.model.features.one_hot(states, 3)
+    for preset in ("certified", "practical", "paper"):
+        constants = choose(task, preset)
+        ridge = reference_radii.ridge_of(constants)
+        assert ridge == constants.ridge
+        radii = constants.radius.radii(task, ridge)
+        np.testing.assert_allclose(reference_radii.count_bonus(task, constants), 2.0 * radii, rtol=1e-12)
+        unvisited = 2.0 * radii * first_widths(constants.radius, task, ridge)
+        np.testing.assert_allclose(reference_radii.unvisited_bonus(task, constants), unvisited, rtol=1e-12)
+        linear = linear_rule(constants.radius).linear_radii(task, sizes, ridge)
+        information = np.random.default_rng(0).random((3, 4, sizes.blocks))
+        kernel = [[[kernel_radius(linear, h, i) for i in stage] for h, stage in enumerate(j)] for j in information]
+        found = reference_radii.kernel_radii(task, constants, sizes, information)
+        np.testing.assert_allclose(found, kernel, rtol=1e-12)
+        signal = [[signal_radius(linear, i) for i in stage] for stage in information[0]]
+        found = reference_radii.signal_radii(task, constants, sizes, information[0])
+        np.testing.assert_allclose(found, signal, rtol=1e-12)
+
+
+def test_reference_radius_is_the_formula_of_the_docs():
+    # H = 2, S = 3, A = 2, K = 50, p = 0.1: 2 radius = R (sqrt(L/2) + 1) + 1 with L = log(6 * 600 / 0.05).
+    task = Task(2, 3, 2, np.array([1.0]), np.eye(3)[0], episodes=50, failure_probability=0.1, slater_gap=0.5)
+    L = math.log(6 * 2 * 3 * 2 * 50 / 0.05)
+    found = reference_radii.count_bonus(task, choose(task, "certified"))
+    assert found.tolist() == pytest.approx([math.sqrt(L / 2) + 2, 1.0])
 
 
 # Counting
@@ -267,34 +421,55 @@ def test_interval_is_clopper_and_pearsons():
     assert (low, high) == (pytest.approx(0.15391, abs=1e-5), pytest.approx(0.59219, abs=1e-5))
 
 
-def test_a_sure_promise_breaks_at_once_and_a_likely_one_only_beyond_chance():
-    sure, likely = Statement("s", "", ""), Statement("l", "", "", failure=0.5)
-    assert Row(sure, 1.0, 99, 100, None, None).broken
-    assert not Row(likely, 0.975, 99, 100, None, None).broken
-    assert not Row(likely, 0.975, 95, 100, None, None).broken  # its interval ends at 0.984
-    assert Row(likely, 0.975, 90, 100, None, None).broken
-    assert not Row(likely, None, 0, 100, None, None).broken
-    assert [Row(likely, p, 99, 100, None, None).verdict for p in (0.975, None)] == ["as promised", "not promised"]
+def test_a_sure_claim_fails_at_once_and_a_likely_one_only_beyond_chance():
+    sure, likely = (Check("", "", "", lambda record: Result(0.0, 0.0), failure) for failure in (None, 0.5))
+
+    def row(check: Check[Any], guaranteed: float | None, held: int) -> Row:
+        results = [("", Result(float(i >= held), 0.0)) for i in range(100)]
+        return Row(check, guaranteed, tuple(results))
+
+    assert row(sure, 1.0, 99).failed
+    assert not row(likely, 0.975, 99).failed
+    assert not row(likely, 0.975, 95).failed  # its interval ends at 0.984
+    assert row(likely, 0.975, 90).failed
+    assert not row(likely, None, 0).failed
+    assert [row(likely, p, 99).verdict for p in (0.975, None)] == ["passed", "no guarantee"]
 
 
-def test_coverage_counts_runs_and_sees_a_radius_that_is_too_small(tabular: Case, linear: Case):
+def test_problems_of_one_name_are_all_counted(tabular: Simulation):
+    twice = verify([tabular, tabular], seeds=2, episodes=5)
+    assert (twice.row("strong duality").runs, twice.row("optimism").runs) == (2, 4)
+
+
+def test_coverage_counts_runs_and_sees_a_radius_that_is_too_small(tabular: Simulation, linear: Simulation):
     study = coverage([tabular, linear], seeds=3, episodes=80)
-    assert [part.runs for part in study.parts] == [3, 3]
-    assert (study.row.held, study.row.runs, study.broken) == (6, 6, False)
-    assert study.row.tightness is not None
-    assert 0.05 < study.row.tightness < 1.0
+    assert [part.optimism.runs for part in study.problems] == [3, 3]
+    assert (study.row.held, study.row.runs, study.failed) == (6, 6, False)
     small = coverage(
         [tabular], seeds=4, episodes=80, build=with_evaluator(lambda t: Counts(t, radius=WeissmanRadius(0.01)))
     )
-    assert (small.row.held, small.broken) == (0, True)
+    assert (small.row.held, small.failed) == (0, True)
+
+
+def test_needed_share_of_the_bonus_is_given_by_stage_and_the_last_stage_apart(tabular: Simulation):
+    part = coverage([tabular], seeds=2, episodes=200).problems[0]
+    assert len(part.needed) == tabular.cmdp.horizon
+    before = [share for share in part.needed[:-1] if share is not None]
+    last = part.needed[-1]
+    assert last is not None
+    # At the last stage only the ridge's bias is needed, signal / (1 + n), of a bonus of 1 / sqrt(1 + n): with n = 1 it
+    # is 0.71 of the signal. Before it the bonus also covers the noise of the next value, and little of it is needed.
+    assert max(before) < 0.25 < last <= 1.0 / math.sqrt(2.0)
+    assert part.needed_before_last == max(before) == part.optimism.tightness
+    assert (part.record()["needed_by_stage"], part.record()["needed_at_last_stage"]) == (list(part.needed[:-1]), last)
 
 
 def test_coverage_problems_are_tabular_and_linear_and_have_names_of_their_own():
-    cases = coverage_cases()
-    assert len({case.name for case in cases}) == len(cases) >= 6
-    assert {case.features is None for case in cases} == {True, False}
-    assert {case.noisy for case in cases} == {True, False}
-    assert max(case.cmdp.num_constraints for case in cases) > 1
+    simulations = coverage_simulations()
+    assert len({each.name for each in simulations}) == len(simulations) >= 6
+    assert {each.features is None for each in simulations} == {True, False}
+    assert {each.noisy for each in simulations} == {True, False}
+    assert max(each.cmdp.num_constraints for each in simulations) > 1
 
 
 # The command
@@ -303,9 +478,27 @@ def test_coverage_problems_are_tabular_and_linear_and_have_names_of_their_own():
 def test_command_prints_the_table_and_its_legend():
     result = CliRunner().invoke(app, ["verify", "factored", "--seeds", "1", "--episodes", "30"])
     assert result.exit_code == 0
-    for words in ("optimism", "1 of 1", "always", "0.975", "95% interval", "tightness", "useful from K", "28,689"):
+    for words in (
+        "optimism",
+        "1 of 1",
+        "always",
+        "0.975",
+        "95% interval",
+        "tightness",
+        "below K H",
+        "28,689",
+        "vacuous",
+    ):
         assert words in result.output
     assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_closing_line_counts_vacuous_checks_apart():
+    result = CliRunner().invoke(app, ["verify", "factored", "--seeds", "1", "--episodes", "30"])
+    closing = " ".join(result.output.split()).split("smaller than K H. ")[1]
+    assert closing.startswith("All 23 checks passed; ")
+    assert "of them are vacuous at 30 episodes: mixing; " in closing
+    assert closing.endswith("regret, theorem; violation, theorem.")
 
 
 def test_command_gives_json_and_markdown(tmp_path):
@@ -313,31 +506,40 @@ def test_command_gives_json_and_markdown(tmp_path):
     arguments = ["verify", "factored", "--seeds", "1", "-k", "30", "--json", "--markdown", str(file)]
     result = CliRunner().invoke(app, arguments)
     record = json.loads(result.output)
-    assert (record["format"], record["broken"], record["episodes"]) == ("opdop.verify/1", False, 30)
-    assert {row["statement"] for row in record["statements"]} == {*SURE, *LIKELY}
+    assert (record["format"], record["failed"], record["episodes"]) == ("opdop.verify/2", False, 30)
+    assert {row["check"] for row in record["checks"]} == {*SURE, *LIKELY}
+    assert {"regret, theorem", "violation, theorem"} <= set(record["vacuous"])
     assert record["bounds"][0]["regret_from"] == 28689
     lines = file.read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("| statement | in the paper | held |")
+    assert lines[0].startswith("| check | in the paper | held |")
     assert len({line.count("|") for line in lines[: 2 + len(SURE) + len(LIKELY)]}) == 1
+    assert any(line.startswith("| regret, theorem |") and line.endswith("| vacuous |") for line in lines)
+    assert lines[-1].startswith("All 23 checks passed; ")
 
 
-def test_command_ends_with_status_1_if_a_promise_is_broken(monkeypatch):
+def test_command_ends_with_status_1_if_a_check_fails(monkeypatch):
     monkeypatch.setattr(
         "opdop.theory.simulation.find", lambda name: type("Found", (), {"build": staticmethod(flipped)})
     )
     result = CliRunner().invoke(app, ["verify", "factored", "--seeds", "1", "-k", "30"])
     assert result.exit_code == 1
-    assert "BROKEN" in result.output
-    assert "A promise is broken" in result.output
-    assert "failed in: factored S3 A2 H6, counts, seed 0" in " ".join(result.output.split())
+    assert "FAILED" in result.output
+    assert "A check failed" in result.output
+    assert "did not hold in: factored S3 A2 H6, counts, seed 0" in " ".join(result.output.split())
 
 
-def test_command_counts_coverage():
-    result = CliRunner().invoke(app, ["verify", "factored", "--coverage", "--seeds", "2", "-k", "30"])
+def test_command_counts_coverage_and_shows_the_needed_share_by_stage(tmp_path):
+    file = tmp_path / "coverage.md"
+    arguments = ["verify", "factored", "--coverage", "--seeds", "2", "-k", "30", "--markdown", str(file)]
+    result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
-    assert "As promised." in result.output
-    record = CliRunner().invoke(app, ["verify", "factored", "--coverage", "--seeds", "2", "-k", "30", "--json"])
-    assert json.loads(record.output)["all"]["held"] == 2
+    assert "Optimistic as often as guaranteed." in result.output
+    assert "covers only the ridge's bias" in " ".join(result.output.split())
+    needed = next(line for line in file.read_text(encoding="utf-8").splitlines() if "by stage" in line)
+    assert needed == "| problem | needed, by stage | largest | last stage |"
+    record = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output)
+    assert (record["format"], record["all"]["held"]) == ("opdop.coverage/2", 2)
+    assert len(record["problems"][0]["needed_by_stage"]) == 5
 
 
 @pytest.mark.parametrize(
@@ -348,7 +550,7 @@ def test_command_counts_coverage():
         (["factored", "queue", "--set", "stages=3"], "--set needs one problem"),
         (["factored", "--seeds", "0"], "seeds is 0; expected a whole number, at least 1"),
         (["factored", "--episodes", "1.5"], "expected a whole number"),
-        (["factored", "--coverage", "--preset", "paper"], "makes none of optimism"),
+        (["factored", "--coverage", "--preset", "paper"], "does not guarantee optimism"),
         (["factored", "--markdown", "/nowhere/at/all.md"], "there is no folder"),
         (["factored", "--preset", "safe"], "there is no preset 'safe'"),
         (["reservoir"], "has continuous states, and the theorem is for finitely many"),
@@ -364,7 +566,6 @@ def test_command_says_what_is_wrong(arguments: list[str], words: str):
 
 
 def test_tightness_is_never_shown_as_minus_zero():
-    row = verify([Case.of(opdop.make("factored"))], seeds=1, episodes=5).row("optimism")
-    shown = {value: tightness_text(replace(row, tightness=value, off=None)) for value in (0.25, -1e-9)}
+    row = verify([Simulation.of(opdop.make("factored"))], seeds=1, episodes=5).row("optimism")
+    shown = {used: tightness_text(replace(row, results=(("", Result(0.0, 0.0, used=used)),))) for used in (0.25, -1e-9)}
     assert shown == {0.25: "0.25", -1e-9: "< 0"}
-    assert tightness_text(replace(row, tightness=-0.0, off=None)) == "0"

@@ -1,8 +1,8 @@
-"""`opdop verify`: every inequality of the paper, tested on real runs."""
+"""`opdop verify`: check every inequality of the paper on real runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +16,11 @@ from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, print_json, show
 from opdop.envs import make, parse
 from opdop.model import InvalidParameterError
-from opdop.report.terminal import verification_tables as verification
-from opdop.theory import Case, coverage, coverage_cases, standard_cases
-from opdop.theory.verification import Tell
-from opdop.theory.verification import verify as verify_cases
+from opdop.report.terminal import verification_tables as tables
+from opdop.theory import CoverageStudy, Simulation, coverage, coverage_simulations, standard_simulations
+from opdop.theory.verification import verify as verify_simulations
 
-BROKEN = 1  # exit status
+CHECK_FAILED = 1  # exit status
 
 
 @app.command()
@@ -66,88 +65,80 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test every inequality of the paper on real runs, and say how often it held.
+    """Check every inequality of the paper on real runs, and count how often it held.
 
     \b
     Examples:
-      opdop verify                           all statements on small problems
+      opdop verify                           all checks on small problems
       opdop verify gridworld --seeds 10      on one problem
       opdop verify factored -k 5000          longer runs
       opdop verify factored --preset practical
       opdop verify --coverage                only optimism, over 225 runs
-      opdop verify --json | jq '.statements[] | select(.broken)'
+      opdop verify --json | jq '.checks[] | select(.failed or .vacuous)'
 
-    The learner is played step by step beside the true model, which it never sees. A
-    second bookkeeper keeps its own accounts of the episodes; what the learner found is
-    compared with them, with the truth, and with what the proofs say.
+    The learner is played step by step beside the true model, which it never sees. Its
+    estimates are compared with those of an independent re-implementation of Algorithms
+    2 and 3, with the true values, and with what the proofs say.
 
-    A statement that is proved to hold always is broken by one failure. One that is
-    promised with a probability is broken if it held so rarely that this probability
-    can be excluded (95 % interval).
+    A claim that is proved to hold always fails its check by one failure. A claim that
+    is guaranteed with a probability fails if it held so rarely that this probability
+    can be excluded (95 % interval). A check is vacuous if its bound is so large that
+    it could not fail; vacuous checks are counted apart.
 
-    Exit status: 0 no promise is broken; 1 one is; 2 a wrong name or value.
+    Exit status: 0 all checks passed; 1 one failed; 2 a wrong name or value.
     """
-    cases = _cases(names or [], settings or [], algorithm, preset, noisy, only_optimism)
+    simulations = _simulations(names or [], settings or [], algorithm, preset, noisy, only_optimism)
     runs = seeds if seeds is not None else (25 if only_optimism else 3)
     length = count("episodes", episodes) if episodes is not None else (2000 if only_optimism else 300)
     if markdown is not None and not markdown.absolute().parent.is_dir():
         raise InvalidParameterError(f"cannot write {str(markdown)!r}: there is no folder {str(markdown.parent)!r}.")
-    with _bar(len(cases) * max(runs, 1) * max(length, 1)) as tell:
-        if only_optimism:
-            study = coverage(cases, seeds=runs, episodes=length, failure_probability=failure_probability, progress=tell)
-            page, record, broken = verification.coverage_page(study), study.record(), study.broken
-            text = verification.markdown_coverage(study)
-        else:
-            found = verify_cases(
-                cases, seeds=runs, episodes=length, failure_probability=failure_probability, progress=tell
-            )
-            page, record, broken = (
-                verification.verification_page(found, width=console().width),
-                found.record(),
-                found.broken,
-            )
-            text = verification.markdown_verification(found)
+    with _bar(len(simulations) * max(runs, 1) * max(length, 1)) as progress:
+        found = (coverage if only_optimism else verify_simulations)(
+            simulations, seeds=runs, episodes=length, failure_probability=failure_probability, progress=progress
+        )
+    if isinstance(found, CoverageStudy):
+        page, text = tables.coverage_page(found), tables.markdown_coverage(found)
+    else:
+        page, text = tables.verification_page(found, width=console().width), tables.markdown_verification(found)
     if markdown is not None:
         try:
             markdown.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InvalidParameterError(f"cannot write {str(markdown)!r}: {error.strerror or error}.") from error
     if as_json:
-        print_json(record)
+        print_json(found.record())
     else:
         show(console(), page)
-    if broken:
-        raise typer.Exit(BROKEN)
+    if found.failed:
+        raise typer.Exit(CHECK_FAILED)
 
 
-def _cases(
+def _simulations(
     names: list[str], settings: list[str], algorithm: str | None, preset: str, noisy: bool, only_optimism: bool
-) -> list[Case]:
+) -> list[Simulation]:
     if only_optimism and preset != "certified":
-        raise InvalidParameterError(f"--coverage is about promises, and preset {preset!r} makes none of optimism.")
+        raise InvalidParameterError(
+            f"--coverage checks a guarantee, and preset {preset!r} does not guarantee optimism; expected certified."
+        )
     with busy("solving"):
         if names:
             if settings and len(names) > 1:
                 raise InvalidParameterError("--set needs one problem; expected opdop verify NAME --set KEY=VALUE.")
             models = [make(name, **parse(name, settings)) for name in names]
-            return [Case.of(model, algorithm=algorithm, noisy=noisy, preset=preset) for model in models]
+            return [Simulation.of(model, algorithm=algorithm, noisy=noisy, preset=preset) for model in models]
         given = {"--set": bool(settings), "--algorithm": algorithm is not None, "--noisy": noisy}
         for option in (option for option, there in given.items() if there):
             raise InvalidParameterError(f"{option} needs a problem; expected opdop verify NAME {option}.")
-        if only_optimism:
-            return coverage_cases()
-        if preset == "certified":
-            return standard_cases()
-        return list({case.name: case for case in (each.with_preset(preset) for each in standard_cases())}.values())
+        return coverage_simulations() if only_optimism else standard_simulations(preset)
 
 
 @contextmanager
-def _bar(episodes: int) -> Iterator[Tell]:
-    """Show on a terminal how far it is."""
+def _bar(episodes: int) -> Iterator[Callable[[], None]]:
+    """Show the progress on a terminal."""
     screen = Console(stderr=True)
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes,"))
     with Progress(
         *columns, TimeRemainingColumn(compact=True), TextColumn("left"), console=screen, disable=not screen.is_terminal
     ) as bar:
         task = bar.add_task("", total=episodes)
-        yield lambda done: bar.advance(task, done)
+        yield lambda: bar.advance(task)

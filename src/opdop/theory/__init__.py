@@ -12,30 +12,35 @@ from opdop.theory.identities import (
     prediction_errors,
     signal_totals,
 )
-from opdop.theory.simulation import Case, Moment, witness
-from opdop.theory.verification import CoverageStudy, Row, Verification, coverage, coverage_cases, standard_cases, verify
+from opdop.theory.simulation import EpisodeRecord, Simulation
+from opdop.theory.verification import (
+    CoverageStudy,
+    Verification,
+    coverage,
+    coverage_simulations,
+    standard_simulations,
+    verify,
+)
 
 __all__ = [
     "Bound",
-    "Case",
     "CoverageStudy",
     "Decomposition",
+    "EpisodeRecord",
     "Guarantee",
-    "Moment",
-    "Row",
     "Setting",
+    "Simulation",
     "Verification",
     "action_values",
     "bounds",
     "coverage",
-    "coverage_cases",
+    "coverage_simulations",
     "decompose",
     "expected_next",
     "guarantee",
     "performance_difference",
     "prediction_errors",
     "signal_totals",
-    "standard_cases",
+    "standard_simulations",
     "verify",
-    "witness",
 ]

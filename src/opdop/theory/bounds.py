@@ -1,4 +1,4 @@
-"""Regret and violation of the theorem with every constant explicit; docs/guarantees.md derives each term.
+"""The theorem's bounds on regret and violation with every constant explicit; docs/guarantees.md derives each term.
 
 A bound is a sum of named terms, so that each can be printed beside what was measured.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import Constants, FeatureSizes, choose
+from opdop.algorithms.constants import Constants, FeatureSizes, Preset, choose
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
@@ -22,6 +22,7 @@ from opdop.theory.potential import Bonuses, bonuses_of
 # Of the failure probability p the confidence rules spend this share on optimism; the martingales have the rest.
 OPTIMISM_SHARE = 0.5
 LARGEST_PLAN = 10**60
+SWITCHES = "dual_step_size", "mixing", "dual_bound"  # constants that are 0 where Algorithm 1 runs without constraints
 
 
 @dataclass(frozen=True)
@@ -40,35 +41,27 @@ class Bound:
 
     @property
     def trivial(self) -> float:
-        """What needs no proof: K H."""
+        """K H, the trivial bound: it needs no proof."""
         return float(self.episodes) * self.horizon
 
     @property
-    def says_something(self) -> bool:
-        """Whether it is below what needs no proof."""
-        return self.total < self.trivial
+    def vacuous(self) -> bool:
+        """Whether it is no smaller than the trivial bound K H, and so says nothing."""
+        return self.total >= self.trivial
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """All that a bound depends on: the task with its plan, the constants, and the features' sizes for least squares."""
+    """Everything that a bound depends on: task, constants and, for least squares, the sizes of the features."""
 
     task: Task
     constants: Constants
     sizes: FeatureSizes | None = None  # None: counts
 
     @classmethod
-    def of(
-        cls,
-        task: Task,
-        *,
-        preset: str = "certified",
-        sizes: FeatureSizes | None = None,
-        dual_bound: float | None = None,
-        **parameters: float,
-    ) -> Setting:
-        """Return the setting of a preset."""
-        return cls(task, choose(task, preset, dual_bound=dual_bound, **parameters), sizes)
+    def of(cls, task: Task, *, preset: str | Preset = "certified", sizes: FeatureSizes | None = None) -> Setting:
+        """Return the setting of a preset for a task; raise as `Preset` does."""
+        return cls(task, choose(task, preset), sizes)
 
     @property
     def bonuses(self) -> Bonuses:
@@ -76,20 +69,24 @@ class Setting:
         return bonuses_of(self.task, self.constants.radius, self.constants.ridge, self.sizes)
 
     def replanned(self, episodes: int) -> Setting:
-        """Return the same preset for another plan, however long: formulas need no counters."""
+        """Return the same preset for another number of episodes, also for more than a learner can count."""
         task = copy.copy(self.task)
         object.__setattr__(task, "episodes", episodes)
         now = self.constants
-        constants = choose(task, now.preset, dual_bound=now.dual_bound or 1.0, **now.parameters)
-        off = {name: 0.0 for name in ("dual_step_size", "mixing", "dual_bound") if getattr(now, name) == 0.0}
-        same: dict[str, Any] = off  # as OPPO has them
-        return Setting(task, replace(constants, **same), self.sizes)
+        preset = Preset(now.preset, now.parameters, now.dual_bound or 1.0)
+        planned = Setting.of(task, preset=preset, sizes=self.sizes)
+        return planned.without(name for name in SWITCHES if getattr(now, name) == 0.0)
+
+    def without(self, names: Iterable[str]) -> Setting:
+        """Return the setting with some of `SWITCHES` at 0, as OPPO has them: no multipliers, no mixing."""
+        off: dict[str, Any] = dict.fromkeys(names, 0.0)
+        return replace(self, constants=replace(self.constants, **off))
 
 
 def policy_terms(setting: Setting, prices: Floats | None = None, episodes: int | None = None) -> dict[str, float]:
     """Return the terms of the primal-dual mirror descent lemma (Lemma 1).
 
-    prices [K] are 1 + sum_i Y_i^k along a run; without them each is at its largest, 1 + I chi.
+    prices [K] are 1 + sum_i Y_i^k along a run; by default each is at its largest, 1 + I chi.
     """
     task, c = setting.task, setting.constants
     H, A = task.horizon, task.num_actions
@@ -106,7 +103,7 @@ def policy_terms(setting: Setting, prices: Floats | None = None, episodes: int |
 
 
 def dual_steps(setting: Setting, episodes: int | None = None) -> float:
-    """Return sum_i eta K max(b_i, H - b_i)^2 / 2: what the multipliers' steps can cost."""
+    """Return sum_i eta K max(b_i, H - b_i)^2 / 2, the largest cost of the multipliers' steps."""
     task = setting.task
     reach = np.maximum(task.thresholds, task.horizon - task.thresholds)
     return setting.constants.dual_step_size * _episodes(setting, episodes) * float((reach**2).sum()) / 2.0
@@ -115,8 +112,8 @@ def dual_steps(setting: Setting, episodes: int | None = None) -> float:
 def martingale(setting: Setting) -> float:
     """Return the bound on one signal's martingale after every episode of the plan, which fails with p / (2 (1 + I)).
 
-    Azuma and Hoeffding with one difference for each stage, of range H - h, in every episode with optimistic estimates;
-    in its maximal form, so that it holds after all episodes at once and a whole curve of bounds is as sure as its end.
+    This is the inequality of Azuma and Hoeffding with one difference for each stage, of range H - h, in every episode
+    with optimistic estimates. Its maximal form holds after all episodes at once, and so does a whole curve of bounds.
     """
     task = setting.task
     H = task.horizon
@@ -141,7 +138,7 @@ def violation(setting: Setting, episodes: int | None = None) -> Bound:
     """Return the bound on the violation of the worst constraint; it needs chi >= 2 |Y*|_1, as chi = 2 H / gap is."""
     K, chi = _episodes(setting, episodes), setting.constants.dual_bound
     if chi <= 0.0 or setting.constants.dual_step_size <= 0.0:
-        raise InvalidParameterError("without multipliers nothing is promised about the constraints.")
+        raise InvalidParameterError("without multipliers there is no bound on the violation.")
     bonus, wander = setting.bonuses.most(K), martingale(setting)
     terms = {
         **policy_terms(setting, episodes=K),
@@ -161,7 +158,7 @@ def useful_from(setting: Setting, bound: Callable[[Setting], Bound]) -> int | No
     """
 
     def useful(plan: int) -> bool:
-        return bound(setting.replanned(plan)).says_something
+        return not bound(setting.replanned(plan)).vacuous
 
     settled = setting.bonuses.settled_from
     if settled > LARGEST_PLAN:

@@ -1,22 +1,24 @@
-"""The guarantee card of a run: what its constants promise, how surely, and what that assumes; or that nothing is."""
+"""The guarantee card of a run: its bounds, their probability and their assumptions; or why it has no guarantee."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import Constants, SelfNormalisedRadius, WeissmanRadius
+from opdop.algorithms.constants import Preset, linear_rule
+from opdop.algorithms.doubling import phase_task, phases
 from opdop.algorithms.task import Task
+from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.model.validation import Floats
 from opdop.planning import Optimum
 from opdop.theory import bounds
-from opdop.theory.bounds import Bound, Setting
+from opdop.theory.bounds import SWITCHES, Bound, Setting
 
-_RULES: dict[str, Callable[[], Any]] = {"WeissmanRadius": WeissmanRadius, "SelfNormalisedRadius": SelfNormalisedRadius}
+CERTIFIED_RULES = "WeissmanRadius", "SelfNormalisedRadius"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class StoredSizes:
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a promise rests on; `met` is None where nobody can know."""
+    """What a guarantee rests on; `met` is None where it cannot be checked."""
 
     words: str
     met: bool | None
@@ -41,22 +43,22 @@ class Assumption:
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """What a run is promised. Bounds are None where nothing is promised, and `why` says why not."""
+    """The guarantee of a run. Without one, `probability` is None, `phases` is empty, and `why` says why."""
 
     preset: str
     probability: float | None
     assumptions: tuple[Assumption, ...]
     why: str
-    phases: tuple[tuple[Setting, int], ...]  # the plans of the run and how many episodes each played
-    constraints: bool  # whether anything is promised about them
+    phases: tuple[tuple[Setting, int], ...]  # the setting of each phase, and the episodes that it played
+    constraints: bool  # whether the violation has a bound too
 
     @property
-    def promised(self) -> bool:
-        """Whether anything is."""
+    def certified(self) -> bool:
+        """Whether the run has a guarantee."""
         return self.probability is not None
 
     def regret(self, episodes: int | None = None) -> float:
-        """Return the bound on the regret after so many episodes; all of them if not said."""
+        """Return the bound on the regret after so many episodes; by default, after all."""
         return math.fsum(bounds.regret(setting, played).total for setting, played in self._played(episodes))
 
     def violation(self, episodes: int | None = None) -> float:
@@ -65,21 +67,21 @@ class Guarantee:
 
     @property
     def episodes(self) -> int:
-        """How many were played."""
+        """How many episodes were played."""
         return sum(played for _, played in self.phases)
 
     @property
     def trivial(self) -> float:
-        """What needs no proof: K H."""
+        """K H, the trivial bound: it needs no proof."""
         return float(self.episodes) * self.phases[0][0].task.horizon
 
     def useful_from(self, bound: str) -> int | None:
-        """Return the K from which a plan's bound, "regret" or "violation", says more than K H."""
+        """Return the K from which on a plan's bound, "regret" or "violation", is below K H; None if beyond 10^60."""
         formula = {"regret": bounds.regret, "violation": bounds.violation}[bound]
         return bounds.useful_from(self.phases[-1][0], formula)
 
     def terms(self, bound: str) -> dict[str, float]:
-        """Return the terms of a bound, added up over the plans."""
+        """Return the terms of a bound, "regret" or "violation", added up over the phases."""
         formula = {"regret": bounds.regret, "violation": bounds.violation}[bound]
         each: list[Bound] = [formula(setting, played) for setting, played in self.phases]
         return {name: math.fsum(part.terms[name] for part in each) for name in each[0].terms}
@@ -103,22 +105,40 @@ def guarantee(
     optimum: Optimum | None,
     own_learner: bool = False,
 ) -> Guarantee:
-    """Read from a run's stored constants what it is promised.
+    """Return the guarantee that a run has by its stored constants.
 
-    shape is (H, S, A) and failure_probability that that was asked for, of all plans together. Of a learner
-    that was not built for this run (`own_learner`) nobody knows what it was told, so it is promised nothing.
+    They must be those that the preset `certified` gives for the run's task, of every phase if it is a doubling run.
+
+    Args:
+        constants: the constants as the run stores them.
+        shape: (H, S, A).
+        thresholds: [I].
+        episodes: how many were played.
+        failure_probability: p of the whole run, with all phases together.
+        noisy: whether observed signals are random.
+        optimum: the exact optimum, if it is known.
+        own_learner: whether the learner was not built for this run. Then it has no guarantee, as a run does not store
+            what such a learner was told.
     """
     preset = str(constants.get("preset", "none"))
     why = _why_not(preset, constants)
     if not why and own_learner:
         why = "the learner was built elsewhere, and a run does not store what it was told of the problem"
-    phases = () if why else _phases(constants, shape, thresholds, episodes, failure_probability, noisy)
-    if not why and phases[-1][1] > phases[-1][0].task.episodes:
-        planned = phases[-1][0].task.episodes
+    if why:
+        return Guarantee(preset, None, (), why, (), False)
+    H, S, A = shape
+    chi, planned, gap = float(constants["dual_bound"]), int(constants["planned_episodes"]), constants.get("slater_gap")
+    initial = np.full(S, 1.0 / S)  # no bound depends on it
+    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy)
+    stored, plans = task, [(task, episodes)]
+    if "doubling_phase" in constants:
+        first = int(constants["doubling_first"])
+        stored, plans = phase_task(task, int(constants["doubling_phase"]), first), phases(task, episodes, first)
+    why = _difference(_setting(stored, constants), constants)
+    if not why and plans[-1][1] > plans[-1][0].episodes:
         why = f"{episodes:,} episodes were played, and the constants are certified for {planned:,}"
     if why:
         return Guarantee(preset, None, (), why, (), False)
-    chi = float(constants["dual_bound"])
     constraints = chi > 0.0 and float(constants["dual_step_size"]) > 0.0
     assumptions = [
         Assumption(
@@ -129,33 +149,34 @@ def guarantee(
     if constraints:
         assumptions.append(_multiplier_assumption(chi, constants, optimum))
         constraints = assumptions[-1].met is not False
-    return Guarantee(preset, 1.0 - failure_probability, tuple(assumptions), "", phases, constraints)
+    played = tuple((_setting(plan, constants), number) for plan, number in plans)
+    return Guarantee(preset, 1.0 - failure_probability, tuple(assumptions), "", played, constraints)
 
 
 def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
-    """Return why nothing is promised, or nothing."""
+    """Return why there is no guarantee, or "" if the preset and the confidence rule have one."""
     if preset == "practical":
         scale = constants.get("radius_scale")
         return (
             f"`practical` multiplies the certified radius by {scale:g}, so its estimates need not be optimistic, and "
-            "the theorem says nothing of its regret or violation"
+            "the theorem does not bound its regret or violation"
         )
     if preset == "paper":
         return (
             f"the theorem holds for a large enough C1, which the paper does not give; for C1 = {constants.get('C1'):g} "
-            "nobody has proved it"
+            "there is no proof"
         )
     if preset != "certified":
         return "its constants come from no preset"
     radius = constants.get("radius")
-    if not isinstance(radius, Mapping) or radius.get("rule") not in _RULES or radius.get("scale") != 1.0:
+    if not isinstance(radius, Mapping) or radius.get("rule") not in CERTIFIED_RULES or radius.get("scale") != 1.0:
         return "its confidence rule is not a certified one"
     if radius["rule"] == "SelfNormalisedRadius" and "kernel_dim" not in constants:
         return "the sizes of its features were not stored"
     if constants.get("reevaluate_at_growth") is not None:
         return (
             f"`reevaluate_at_growth` = {constants['reevaluate_at_growth']:g} leaves evaluations out; between them V^k "
-            "is not <Q^k, pi^k>, on which the proof rests"
+            "is not <Q^k, pi^k>, which the proof needs"
         )
     if "nodes" in constants:
         return (
@@ -165,48 +186,37 @@ def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     return ""
 
 
-def _phases(
-    constants: Mapping[str, Any],
-    shape: Sequence[int],
-    thresholds: Floats,
-    episodes: int,
-    failure_probability: float,
-    noisy: bool,
-) -> tuple[tuple[Setting, int], ...]:
-    """Return the plans that a run went through; without doubling there is one."""
-    H, S, A = shape
+def _setting(task: Task, constants: Mapping[str, Any]) -> Setting:
+    """Return the setting of the preset `certified` for a task, with what the run stored of features and chi."""
     sizes = None
     if "kernel_dim" in constants:
         names = "kernel_dim", "signal_dim", "kernel_norm", "signal_norm", "signal_length", "feature_blocks"
         sizes = StoredSizes(*(constants[name] for name in names))
+    preset = Preset("certified", dual_bound=float(constants["dual_bound"]) or 1.0)
+    return Setting.of(task, preset=preset, sizes=sizes).without(
+        name for name in SWITCHES if float(constants[name]) == 0.0
+    )
 
-    def setting(planned: int, share: float, numbers: dict[str, Any]) -> Setting:
-        gap = constants.get("slater_gap")
-        initial = np.full(S, 1.0 / S)  # no bound depends on it
-        task = Task(H, S, A, thresholds, initial, planned, share, gap, noisy)
-        rule = _RULES[constants["radius"]["rule"]]()
-        return Setting(task, Constants("certified", radius=rule, ridge=float(constants["ridge"]), **numbers), sizes)
 
-    own: dict[str, Any] = {
-        name: float(constants[name]) for name in ("step_size", "dual_step_size", "mixing", "dual_bound")
-    }
-    if "doubling_phase" not in constants:
-        return ((setting(int(constants["planned_episodes"]), failure_probability, own), episodes),)
-    first, phases, left = int(constants["doubling_first"]), list[tuple[Setting, int]](), episodes
-    last = int(constants["doubling_phase"])
-    for phase in range(last + 1):
-        longer = 2.0 ** (last - phase)  # this plan is shorter by that
-        numbers: dict[str, Any] = {
-            "step_size": own["step_size"] * math.sqrt(longer),
-            "dual_step_size": own["dual_step_size"] * math.sqrt(longer),
-            "mixing": own["mixing"] * longer,
-            "dual_bound": own["dual_bound"],
-        }
-        planned = first * 2**phase
-        played = left if phase == last else planned
-        phases.append((setting(planned, failure_probability / ((phase + 1) * (phase + 2)), numbers), played))
-        left -= played
-    return tuple(phases)
+def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:
+    """Return which stored constant is not the one that the preset gives for the task, or "" if all are."""
+    task, c = setting.task, setting.constants
+    expected = {"step_size": c.step_size, "dual_step_size": c.dual_step_size, "mixing": c.mixing, "ridge": c.ridge}
+    if setting.sizes is None:
+        radii = c.radius.radii(task, c.ridge)
+        expected |= {"first_radius": radii[0], "last_radius": radii[-1]}
+    else:
+        linear = linear_rule(c.radius).linear_radii(task, setting.sizes, c.ridge)
+        first, last = (float(kernel_radius(linear, h, 0.0)) for h in (0, task.horizon - 1))
+        expected |= {"first_radius": first, "last_radius": last, "signal_radius": float(signal_radius(linear, 0.0))}
+    for name, value in expected.items():
+        found = constants.get(name)
+        if not (isinstance(found, (int, float)) and math.isclose(found, value, rel_tol=1e-9)):
+            return (
+                f"its {name}, {found}, is not a certified one: the preset gives {value:.6g} for {task.episodes:,} "
+                f"episodes and failure probability {task.failure_probability:g}"
+            )
+    return ""
 
 
 def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int]) -> Assumption:
@@ -218,7 +228,7 @@ def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int]) -> Ass
         f"weights of norm at most {constants['kernel_norm']:.3g} (kernel) and {constants['signal_norm']:.3g} (signals)"
     )
     lengths = f"features of norm at most sqrt({constants['kernel_dim']}) H and {constants['signal_length']:.3g}"
-    # LinearCMDP checks both when a model is made; a simulator's features are taken at their word.
+    # LinearCMDP checks both when a model is made; those of a simulator cannot be checked.
     return Assumption(f"kernel and signals are linear in the known features, with {norms}; {lengths}", None)
 
 
@@ -229,5 +239,5 @@ def _multiplier_assumption(chi: float, constants: Mapping[str, Any], optimum: Op
     else:
         size = 2.0 * float(optimum.dual.sum())
         rest, met = f" = {size:.4g}", size <= chi * (1.0 + 1e-9)
-    because = f", as it is if some policy has {gap:.4g} to spare in every promise (Slater gap)" if gap else ""
+    because = f", as it is if some policy has slack {gap:.4g} in every constraint (Slater gap)" if gap else ""
     return Assumption(f"chi = {chi:.4g} is at least 2 |Y*|_1{rest}{because}", met)

@@ -1,10 +1,11 @@
-"""Identities of the paper, computed from the true model: Bellman, performance difference, and the decompositions."""
+"""Both sides of the paper's identities and lemmas: Bellman, performance difference, decompositions, one policy step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import rel_entr
 
 from opdop.algorithms import Estimates
 from opdop.model import Episode, TabularCMDP, TabularPolicy
@@ -94,3 +95,34 @@ def decompose(
         path_error=iota[:, stages, x, a].sum(axis=1),
         martingale=start + (first + second).sum(axis=1),
     )
+
+
+def mixed(policy: Floats, mixing: float) -> Floats:
+    """Return the policy mixed with the uniform one (line 5 of Algorithm 1), [H, S, A]."""
+    table: Floats = (1.0 - mixing) * policy + mixing / policy.shape[-1]
+    return table
+
+
+def divergence(p: Floats, q: Floats) -> Floats:
+    """Return D(p | q), the Kullback-Leibler divergence over the last axis."""
+    total: Floats = rel_entr(p, q).sum(axis=-1)
+    return total
+
+
+def pushback_difference(improved: Floats, start: Floats, direction: Floats, step_size: float) -> Floats:
+    """Return the difference of both sides of the pushback property of the KL-divergence, [H, S, A].
+
+    For x = argmax f(x) - D(x | y) / alpha and every z, f(x) - D(x | y) / alpha = f(z) - D(z | y) / alpha + D(z | x) /
+    alpha: the paper's inequality is an equality, as f is linear. Both sides are linear in z too, so it is enough to try
+    the z that take one action. improved is x, start is y, direction is f.
+    """
+    reached = (direction * improved).sum(axis=-1) - divergence(improved, start) / step_size
+    other = direction + np.log(start) / step_size - np.log(improved) / step_size
+    missing: Floats = reached[..., None] - other
+    return missing
+
+
+def mixing_cost(policy: Floats, mixing: float) -> Floats:
+    """Return D(z | mixed policy) - D(z | policy) for every z that takes one action, [H, S, A]; linear in z."""
+    cost: Floats = np.log(policy) - np.log(mixed(policy, mixing))
+    return cost

@@ -1,6 +1,6 @@
-"""How much bonus a run can collect, whatever happens: the pigeonhole sum of counts and the elliptical potential.
+"""The largest sum of bonuses that any run can have: the pigeonhole sum of counts and the elliptical potential.
 
-Everything here is arithmetic that holds for every sequence of episodes; nothing is random.
+These bounds hold for every sequence of episodes; nothing is random.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def pigeonhole(visits: float, top: float, scale: float, ridge: float, first: flo
 
 
 def most_information(rows: float, dim: int, length: float, ridge: float) -> float:
-    """Return the largest log det(Gram / ridge) that so many rows of norm at most `length` can make in R^dim."""
+    """Return the largest log det(Gram / ridge) of that many rows in R^dim, each of norm at most `length`."""
     return dim * math.log1p(rows * length**2 / (ridge * dim))
 
 
 def most_potential(information: float) -> float:
-    """Return the largest sum of min(1, width^2) along rows that make this information.
+    """Return the largest sum of min(1, width^2) over rows with this information.
 
     min(1, w) <= log(1 + w) / log 2 for w >= 0, and the logarithms add up to the information, whatever the rows' norms.
     """
@@ -53,8 +53,8 @@ class CountBonuses:
     ridge: float
     first: Floats  # [H]: width of a pair before its first visit, 1 / sqrt(ridge) unless optimistic_init makes it wider
 
-    def most(self, episodes: float, signal: int = 0) -> float:
-        """Return the largest sum over episodes and stages of what the two-sided bound allows; any signal's is alike."""
+    def most(self, episodes: float) -> float:
+        """Return the largest sum over episodes and stages of what the two-sided bound allows, for any signal."""
         H, scales = len(self.radii), 4.0 * self.radii
         each = [
             pigeonhole(episodes / self.pairs, H - h, float(scales[h]), self.ridge, float(scales[h] * self.first[h]))
@@ -64,7 +64,7 @@ class CountBonuses:
 
     @property
     def settled_from(self) -> float:
-        """The K from which on a certified `most`(K) / K does not increase, as long as a bound says something."""
+        """The K from which on a certified `most`(K) / K does not increase, wherever a bound is not vacuous."""
         return 1.0
 
 
@@ -76,14 +76,14 @@ class LinearBonuses:
     sizes: FeatureSizes
     ridge: float
 
-    def most(self, episodes: float, signal: int = 0) -> float:
-        """Return the largest sum over episodes and stages of what the two-sided bound allows."""
+    def most(self, episodes: float) -> float:
+        """Return the largest sum over episodes and stages of what the two-sided bound allows, for any signal."""
         H = len(self.radii.noise)
         return sum(self._kernel(h, H, episodes) + self._signal(h, H, episodes) for h in range(H))
 
     @property
     def settled_from(self) -> float:
-        """The K from which on a certified `most`(K) / K does not increase, as long as a bound says something.
+        """The K from which on a certified `most`(K) / K does not increase, wherever a bound is not vacuous.
 
         The radius of random signals grows with the information, which grows as K until log(1 + K L^2 / (ridge d)) = 2.
         """
@@ -93,26 +93,28 @@ class LinearBonuses:
         return max(math.expm1(2.0) * self.ridge * self.sizes.signal_dim / length**2, 1.0)
 
     def _kernel(self, h: int, H: int, episodes: float) -> float:
-        """Sum of min(H - h, 2 radius width) <= max(H - h, 2 radius) sqrt(K potential), by Cauchy and Schwarz."""
         span = H - 1 - h
         if span == 0:
             return 0.0  # there is no value after the last stage
-        blocks, dim = self.sizes.blocks, self.sizes.kernel_dim // self.sizes.blocks
+        dim = self.sizes.kernel_dim // self.sizes.blocks
         length = span * math.sqrt(dim)
         radius = float(kernel_radius(self.radii, h, most_information(episodes, dim, length, self.ridge)))
-        in_all = blocks * most_information(episodes / blocks, dim, length, self.ridge)
-        bound = max(H - h, 2.0 * radius) * math.sqrt(episodes * most_potential(in_all))
-        return min(bound, (H - h) * episodes)
+        return self._elliptical(H - h, radius, dim, length, episodes)
 
     def _signal(self, h: int, H: int, episodes: float) -> float:
-        blocks, dim = self.sizes.blocks, self.sizes.signal_dim // self.sizes.blocks
-        length = self.sizes.signal_length
+        blocks, length = self.sizes.blocks, self.sizes.signal_length
+        dim = self.sizes.signal_dim // blocks
         radius = float(signal_radius(self.radii, most_information(episodes, dim, length, self.ridge)))
         if dim == 1 and blocks > 1:
             return blocks * pigeonhole(episodes / blocks, H - h, 2.0 * radius, self.ridge)
+        return self._elliptical(H - h, radius, dim, length, episodes)
+
+    def _elliptical(self, top: int, radius: float, dim: int, length: float, episodes: float) -> float:
+        """Sum of min(top, 2 radius width) <= max(top, 2 radius) sqrt(K potential), by Cauchy and Schwarz."""
+        blocks = self.sizes.blocks
         in_all = blocks * most_information(episodes / blocks, dim, length, self.ridge)
-        bound = max(H - h, 2.0 * radius) * math.sqrt(episodes * most_potential(in_all))
-        return min(bound, (H - h) * episodes)
+        bound = max(top, 2.0 * radius) * math.sqrt(episodes * most_potential(in_all))
+        return min(bound, top * episodes)
 
 
 Bonuses = CountBonuses | LinearBonuses

@@ -1,4 +1,4 @@
-"""Statements about a problem itself, before anything is learnt: strong duality and the size of the multiplier."""
+"""Checks of a problem itself, before anything is learnt: strong duality and the bound on the multipliers."""
 
 from __future__ import annotations
 
@@ -6,44 +6,37 @@ import numpy as np
 
 from opdop.planning import LP_TOLERANCE, solve_lp
 from opdop.planning.optimum import Oracle
-from opdop.theory.bounds import Setting
-from opdop.theory.simulation import Case
-from opdop.theory.statements import ROUNDING, Finding, Statement
+from opdop.theory.checks import ROUNDING, Result, check
+from opdop.theory.simulation import Simulation
 
-# Up to so many variables the linear program is solved as a second opinion.
+# Problems with up to this many variables are also solved as a linear program, an independent second method.
 LP_UP_TO = 5000
 
-DUALITY = Statement(
-    "strong duality",
-    "Lemma (sd-b)",
-    "V* = D(Y*) by a backward induction; small problems also by a linear program",
-    identity=True,
-)
-MULTIPLIER = Statement(
-    "bound of the multiplier",
-    "Cor. (boundeddual)",
-    "|Y*|_1 <= (V* - V of the Slater policy) / gap, and 2 |Y*|_1 <= chi",
-)
 
-
-def strong_duality(case: Case) -> Finding:
-    """Compare V* with the dual function at Y*, and with the linear program's value where that is quick."""
-    best, cmdp = case.optimum, case.cmdp
+@check("strong duality", "Lemma (sd-b)", identity=True)
+def strong_duality(simulation: Simulation) -> Result:
+    """V* = D(Y*) by a backward induction; small problems also by a linear program."""
+    best, cmdp = simulation.optimum, simulation.cmdp
     weights = np.append(1.0, best.dual)
     corner = Oracle(cmdp).best(weights, second=np.zeros_like(weights))
     dual_value = float(weights @ corner.totals - best.dual @ cmdp.thresholds)
-    apart = abs(dual_value - best.value)
-    held = apart <= ROUNDING * cmdp.horizon * (1.0 + float(best.dual.sum()))
+    duality = Result.identity(dual_value - best.value, ROUNDING * cmdp.horizon * (1.0 + float(best.dual.sum())))
     if cmdp.horizon * cmdp.num_states * cmdp.num_actions <= LP_UP_TO:
-        held = held and abs(solve_lp(cmdp).value - best.value) <= 10.0 * LP_TOLERANCE * cmdp.horizon
-    return Finding(held, apart, 0.0)
+        lp = Result.identity(solve_lp(cmdp).value - best.value, 10.0 * LP_TOLERANCE * cmdp.horizon)
+        return duality if lp.held else lp
+    return duality
 
 
-def multiplier_bound(case: Case, setting: Setting) -> Finding:
-    """Compare |Y*|_1 with what the Slater policy allows, and with half of chi."""
-    best = case.optimum
+@check("bound of the multiplier", "Cor. (boundeddual)")
+def multiplier_bound(simulation: Simulation) -> Result:
+    """|Y*|_1 <= (V* - V of the Slater policy) / gap, and 2 |Y*|_1 <= chi."""
+    best = simulation.optimum
     size = float(best.dual.sum())
-    allowed = (best.value - best.slater.reward) / best.slater_gap
-    rounding = ROUNDING * case.cmdp.horizon / best.slater_gap
-    held = size <= allowed + rounding and 2.0 * size <= setting.constants.dual_bound + rounding
-    return Finding(held, size, allowed)
+    rounding = ROUNDING * simulation.cmdp.horizon / best.slater_gap
+    slater = Result(size, (best.value - best.slater.reward) / best.slater_gap, rounding)
+    preset = simulation.setting(episodes=1, failure_probability=0.05)  # chi depends on neither
+    chi = Result(2.0 * size, preset.constants.dual_bound, rounding)
+    return slater if chi.held else chi
+
+
+PROBLEM_CHECKS = (strong_duality, multiplier_bound)

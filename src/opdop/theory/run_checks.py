@@ -1,63 +1,72 @@
-"""Statements about sums over a whole run: lemmas along it, and the theorem."""
+"""Checks of sums over a whole run: the lemmas along it, and the theorem."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
-from opdop.model.validation import Floats
 from opdop.theory import bounds
 from opdop.theory.bounds import OPTIMISM_SHARE, Setting
-from opdop.theory.reference_evaluators import Potential
-from opdop.theory.simulation import Moment
-from opdop.theory.statements import ROUNDING, Finding, Statement
+from opdop.theory.checks import ROUNDING, Result, check
+from opdop.theory.reference_evaluators import ReferenceEvaluator
+from opdop.theory.simulation import EpisodeRecord, Simulation
 
 
-class Totals:
-    """Adds up, over the episodes of a run, everything that the proofs add up."""
+class RunSums:
+    """The sums over the episodes of one run that the proofs bound."""
 
-    def __init__(self, setting: Setting, optimal_dual: Floats) -> None:
+    def __init__(self, simulation: Simulation, setting: Setting) -> None:
         I = setting.task.num_constraints
-        self.setting, self.optimal_dual = setting, optimal_dual
+        self.simulation, self.setting = simulation, setting
         self.prices: list[float] = []  # 1 + sum_i Y_i^k
         self.regret, self.shortfall = 0.0, np.zeros(I)
         self.policy_gap = 0.0  # sum_k E_pi* <Q_r + Y Q_g, pi* - pi^k>
-        self.believed_short, self.weighted_short, self.squared_short = np.zeros(I), np.zeros(I), np.zeros(I)
-        self.bonuses = np.zeros(1 + I)  # what the two-sided bound allows at the visited pairs
+        self.estimated_short, self.weighted_short, self.squared_short = np.zeros(I), np.zeros(I), np.zeros(I)
+        self.bonuses = np.zeros(1 + I)  # min(H - h, twice the bonus) at the visited pairs
         self.martingale = np.zeros(1 + I)  # in episodes with optimistic estimates
-        self.farthest = 0.0  # that any of them has been
-        self._last: Moment | None = None
+        self.largest_martingale = 0.0  # of any signal, after any episode
+        self.reference: ReferenceEvaluator | None = None  # holds all episodes when the run is over
 
-    def see(self, moment: Moment) -> None:
+    def add(self, record: EpisodeRecord) -> None:
         """Add one episode."""
-        b = moment.case.cmdp.thresholds
-        self.prices.append(1.0 + float(moment.dual.sum()))
-        self.regret += moment.case.optimum.value - float(moment.totals[0])
-        self.shortfall += b - moment.totals[1:]
-        self.policy_gap += float(moment.parts.policy_gap @ np.append(1.0, moment.dual))
-        short = b - moment.believed[1:]
-        self.believed_short += short
-        self.weighted_short += moment.dual * short
+        b = self.setting.task.thresholds
+        self.prices.append(1.0 + float(record.dual.sum()))
+        self.regret += self.simulation.optimum.value - float(record.totals[0])
+        self.shortfall += b - record.totals[1:]
+        self.policy_gap += float(record.parts.policy_gap @ np.append(1.0, record.dual))
+        short = b - record.estimated[1:]
+        self.estimated_short += short
+        self.weighted_short += record.dual * short
         self.squared_short += short**2
-        stages = np.arange(moment.case.cmdp.horizon)
-        at = moment.allowed[:, stages, moment.episode.states[:-1], moment.episode.actions]
-        self.bonuses += at.sum(axis=1)
-        if moment.error.max() <= ROUNDING:
-            self.martingale += moment.parts.martingale
-            self.farthest = max(self.farthest, float(self.martingale.max()))
-        self._last = moment
+        stages = np.arange(self.setting.task.horizon)
+        allowed = np.minimum(2.0 * record.bonus, record.tops)
+        self.bonuses += allowed[:, stages, record.episode.states[:-1], record.episode.actions].sum(axis=1)
+        if record.error.max() <= ROUNDING:
+            self.martingale += record.parts.martingale
+            self.largest_martingale = max(self.largest_martingale, float(self.martingale.max()))
+        self.reference = record.reference
 
     @property
     def episodes(self) -> int:
-        """How many were seen."""
+        """The number of episodes so far."""
         return len(self.prices)
 
     @property
     def violation(self) -> float:
         """The paper's violation, of the worst constraint."""
         return max(float(self.shortfall.max()), 0.0)
+
+    @property
+    def largest_regret(self) -> float:
+        """K V*: what the regret is if no reward is ever earned."""
+        return self.episodes * self.simulation.optimum.value
+
+    @property
+    def largest_violation(self) -> float:
+        """K max_i b_i: what the violation is if no utility is ever earned."""
+        return self.episodes * float(self.setting.task.thresholds.max())
 
     @property
     def policy_bound(self) -> float:
@@ -69,165 +78,98 @@ class Totals:
         """What the multipliers' steps cost: eta / 2 sum_i sum_k (b_i - V_gi^k)^2."""
         return self.setting.constants.dual_step_size / 2.0 * float(self.squared_short.sum())
 
-    @property
-    def potential(self) -> Potential:
-        """Both sides of the potential lemma, once the last episode is in the books."""
-        assert self._last is not None
-        return self._last.ledger.potential()
+
+@check("potential", "Lemma (bdsums)")
+def potential(sums: RunSums) -> Result:
+    """Sum of min(1, width^2) <= information / log 2; with counts, the pigeonhole sum of 1/sqrt(n + ridge)."""
+    assert sums.reference is not None
+    return sums.reference.potential()
 
 
-def potential(totals: Totals) -> Finding:
-    """Compare the sum of widths with the most it can be."""
-    sides = totals.potential
-    return Finding(sides.measured <= sides.bound * (1.0 + ROUNDING), sides.measured, sides.bound)
+@check("sum of the bonuses", "eq. (ub1), (ub2)")
+def bonus_sum(sums: RunSums) -> Result:
+    """min(H - h, 2 b^k) at the visited pairs adds up to at most the theorem's B."""
+    H, most, bound = sums.setting.task.horizon, float(sums.bonuses.max()), sums.setting.bonuses.most(sums.episodes)
+    return Result.inequality(most, bound, sums.episodes * H * (H + 1) / 2, rounding=ROUNDING * bound)
 
 
-def bonus_sum(totals: Totals) -> Finding:
-    """Compare what any signal's bonuses add up to at the visited pairs with the most they can, whatever happens."""
-    most, bound = float(totals.bonuses.max()), totals.setting.bonuses.most(totals.episodes)
-    return Finding(most <= bound * (1.0 + ROUNDING), most, bound)
+@check("policy improvement", "Lemma 1 (PDMD)")
+def mirror_descent(sums: RunSums) -> Result:
+    """sum_k E_pi* <Q_r + Y Q_g, pi* - pi^k> is at most the four terms of Lemma 1, with the run's multipliers."""
+    H = sums.setting.task.horizon
+    largest = math.fsum(sums.prices) * H * (H + 1) / 2
+    return Result.inequality(sums.policy_gap, sums.policy_bound, largest, rounding=ROUNDING * sums.episodes)
 
 
-def mirror_descent(totals: Totals) -> Finding:
-    """Compare the policies' gap to pi* with the terms of Lemma 1."""
-    gap, bound = totals.policy_gap, totals.policy_bound
-    return Finding(gap <= bound + ROUNDING * totals.episodes, gap, bound)
+@check("dual steps", "eq. (Yb), Lemma 5")
+def dual_lemma(sums: RunSums) -> Result:
+    """sum_k (Y - Y^k)(b - V_g^k) <= Y^2 / (2 eta) + eta / 2 sum_k (b - V_g^k)^2, for Y = 0 and Y = chi."""
+    c, task, K = sums.setting.constants, sums.setting.task, sums.episodes
+    results = []
+    for Y, reach in ((0.0, task.horizon - task.thresholds), (c.dual_bound, task.thresholds)):
+        left = Y * sums.estimated_short - sums.weighted_short
+        right = Y**2 / (2.0 * c.dual_step_size) + c.dual_step_size / 2.0 * sums.squared_short
+        largest = K * c.dual_bound * reach  # of (Y - Y^k)(b - V_g^k), with Y^k in [0, chi] and V_g^k in [0, H]
+        for one, other, most in zip(left.tolist(), right.tolist(), largest.tolist(), strict=True):
+            results.append(Result.inequality(one, other, most, rounding=ROUNDING * max(1.0, abs(other))))
+    return reduce(Result.joined, results)
 
 
-def dual_lemma(totals: Totals) -> Finding:
-    """Compare both sides for Y = 0 and Y = chi and every constraint; return the tightest."""
-    c = totals.setting.constants
-    findings = []
-    for Y in (0.0, c.dual_bound):
-        left = Y * totals.believed_short - totals.weighted_short
-        right = Y**2 / (2.0 * c.dual_step_size) + c.dual_step_size / 2.0 * totals.squared_short
-        for one, other in zip(left.tolist(), right.tolist(), strict=True):
-            findings.append(Finding(one <= other + ROUNDING * max(1.0, abs(other)), one, other))
-    return max(findings, key=lambda found: (not found.held, found.tightness or 0.0))
+@check("martingale", "Lemma 4 (M)", failure=1.0 - OPTIMISM_SHARE)
+def martingale(sums: RunSums) -> Result:
+    """Every signal's martingale is at most its Azuma bound, after every episode."""
+    largest = float(sums.episodes) * sums.setting.task.horizon  # with optimistic estimates it is at most V^k - V^pi^k
+    return Result.inequality(sums.largest_martingale, bounds.martingale(sums.setting), largest)
 
 
-def martingale(totals: Totals) -> Finding:
-    """Compare the farthest that a signal's martingale has been with Azuma's bound."""
-    most, bound = totals.farthest, bounds.martingale(totals.setting)
-    return Finding(most <= bound, most, bound)
+@check("price of violation", "Lemma (violationgeneral)")
+def violation_lemma(sums: RunSums) -> Result:
+    """-regret <= sum_i Y*_i shortfall_i: only by violating constraints is there more reward than V*."""
+    optimum, most = sums.simulation.optimum, float(sums.episodes) * sums.setting.task.horizon
+    allowed = float(optimum.dual @ sums.shortfall)
+    return Result.inequality(-sums.regret, allowed, most - sums.largest_regret, rounding=ROUNDING * most)
 
 
-def violation_lemma(totals: Totals) -> Finding:
-    """Compare the reward beyond the optimum with what the broken promises are worth."""
-    gained, allowed = -totals.regret, float(totals.optimal_dual @ totals.shortfall)
-    rounding = ROUNDING * totals.setting.task.horizon * totals.episodes
-    return Finding(gained <= allowed + rounding, gained, allowed)
+@check("regret, own bonuses", "Lemma 2 (reger)", failure=1.0)
+def regret_along(sums: RunSums) -> Result:
+    """Regret <= the theorem's terms with the run's own bonuses and multipliers."""
+    bound = sums.policy_bound + sums.dual_steps + float(sums.bonuses[0]) + bounds.martingale(sums.setting)
+    return Result.inequality(sums.regret, bound, sums.largest_regret)
 
 
-def regret_along(totals: Totals) -> Finding:
-    """Compare the regret with the theorem's terms, where the run's own are known."""
-    wander = bounds.martingale(totals.setting)
-    bound = totals.policy_bound + totals.dual_steps + float(totals.bonuses[0]) + wander
-    return Finding(totals.regret <= bound, totals.regret, bound)
-
-
-def violation_along(totals: Totals) -> Finding:
-    """Compare the violation with the theorem's terms, where the run's own are known."""
-    c = totals.setting.constants
+@check("violation, own bonuses", "eq. (C0)", failure=1.0)
+def violation_along(sums: RunSums) -> Result:
+    """Violation of the worst constraint <= the theorem's terms with the run's own bonuses and multipliers."""
+    c = sums.setting.constants
     chi = c.dual_bound
-    both = bounds.martingale(totals.setting) * (1.0 + chi)
-    bonus = float(totals.bonuses[0] + chi * totals.bonuses[1:].max())
-    inside = totals.policy_bound + totals.dual_steps + chi**2 / (2.0 * c.dual_step_size) + bonus + both
-    bound = 2.0 / chi * inside
-    return Finding(totals.violation <= bound, totals.violation, bound)
+    both = bounds.martingale(sums.setting) * (1.0 + chi)
+    bonus = float(sums.bonuses[0] + chi * sums.bonuses[1:].max())
+    inside = sums.policy_bound + sums.dual_steps + chi**2 / (2.0 * c.dual_step_size) + bonus + both
+    return Result.inequality(sums.violation, 2.0 / chi * inside, sums.largest_violation)
 
 
-def regret_theorem(totals: Totals) -> Finding:
-    """Compare the regret with the bound that was known before the run."""
-    bound = bounds.regret(totals.setting, totals.episodes).total
-    return Finding(totals.regret <= bound, totals.regret, bound)
+@check("regret, theorem", "Theorems 1, 2", failure=1.0)
+def regret_theorem(sums: RunSums) -> Result:
+    """Regret <= the theorem's bound, known before the run."""
+    return Result.inequality(sums.regret, bounds.regret(sums.setting, sums.episodes).total, sums.largest_regret)
 
 
-def violation_theorem(totals: Totals) -> Finding:
-    """Compare the violation with the bound that was known before the run."""
-    bound = bounds.violation(totals.setting, totals.episodes).total
-    return Finding(totals.violation <= bound, totals.violation, bound)
+@check("violation, theorem", "Theorems 1, 2", failure=1.0)
+def violation_theorem(sums: RunSums) -> Result:
+    """Violation of the worst constraint <= the theorem's bound, known before the run."""
+    bound = bounds.violation(sums.setting, sums.episodes).total
+    return Result.inequality(sums.violation, bound, sums.largest_violation)
 
 
-OVER_THE_RUN: tuple[tuple[Statement, Callable[[Totals], Finding]], ...] = (
-    (
-        Statement(
-            "potential",
-            "Lemma (bdsums)",
-            "sum of min(1, width^2) <= information / log 2; with counts, the pigeonhole sum of 1/sqrt(n + ridge)",
-        ),
-        potential,
-    ),
-    (
-        Statement(
-            "sum of the bonuses",
-            "eq. (ub1), (ub2)",
-            "what a run's bonuses allow at the visited pairs, min(H - h, 2 b^k), adds up to at most the theorem's B",
-        ),
-        bonus_sum,
-    ),
-    (
-        Statement(
-            "policy improvement",
-            "Lemma 1 (PDMD)",
-            "sum_k E_pi* <Q_r + Y Q_g, pi* - pi^k> is at most its four terms, with the run's multipliers",
-        ),
-        mirror_descent,
-    ),
-    (
-        Statement(
-            "dual steps",
-            "eq. (Yb), Lemma 5",
-            "sum_k (Y - Y^k)(b - V_g^k) <= Y^2 / (2 eta) + eta / 2 sum_k (b - V_g^k)^2, for Y = 0 and Y = chi",
-        ),
-        dual_lemma,
-    ),
-    (
-        Statement(
-            "martingale",
-            "Lemma 4 (M)",
-            "every signal's martingale is at most its Azuma bound, after every episode",
-            failure=1.0 - OPTIMISM_SHARE,
-        ),
-        martingale,
-    ),
-    (
-        Statement(
-            "price of violation",
-            "Lemma (violationgeneral)",
-            "-regret <= sum_i Y*_i shortfall_i: more reward than V* only by breaking promises",
-        ),
-        violation_lemma,
-    ),
-    (
-        Statement(
-            "regret, own bonuses",
-            "Lemma 2 (reger)",
-            "regret <= the theorem's terms with the run's own bonuses and multipliers",
-            failure=1.0,
-        ),
-        regret_along,
-    ),
-    (
-        Statement(
-            "violation, own bonuses",
-            "eq. (C0)",
-            "violation of the worst constraint <= the same for the violation",
-            failure=1.0,
-        ),
-        violation_along,
-    ),
-    (
-        Statement("regret, theorem", "Theorems 1, 2", "regret <= the bound that was known before the run", failure=1.0),
-        regret_theorem,
-    ),
-    (
-        Statement(
-            "violation, theorem",
-            "Theorems 1, 2",
-            "violation of the worst constraint <= the bound that was known before the run",
-            failure=1.0,
-        ),
-        violation_theorem,
-    ),
+RUN_CHECKS = (
+    potential,
+    bonus_sum,
+    mirror_descent,
+    dual_lemma,
+    martingale,
+    violation_lemma,
+    regret_along,
+    violation_along,
+    regret_theorem,
+    violation_theorem,
 )

@@ -1,30 +1,29 @@
-"""A witness plays a learner step by step beside the true model, and shows each episode to every check."""
+"""Play a learner step by step beside the true model, and record all that the checks of an episode need."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from opdop.algorithms import OPDOP, Estimates, Task, find
-from opdop.algorithms.constants import Constants, choose
 from opdop.model import Episode, InvalidParameterError, ModelSimulator, Problem, TabularCMDP, TabularPolicy
 from opdop.model.features import Features, one_hot
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, solve, value_functions
 from opdop.theory.bounds import Setting
 from opdop.theory.identities import Decomposition, action_values, decompose
-from opdop.theory.reference_evaluators import Account, Ledger, ledger_of
+from opdop.theory.reference_evaluators import ReferenceEvaluator, reference_for
 
-Build = Callable[..., OPDOP]
+Build = Callable[[Task, str], OPDOP]
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """One problem with what is true of it, and the algorithm that learns it."""
+class Simulation:
+    """A problem with its exact optimum, and the algorithm and preset that learn it."""
 
     cmdp: TabularCMDP
     optimum: Optimum
@@ -40,8 +39,18 @@ class Case:
         algorithm: str | None = None,
         noisy: bool = False,
         preset: str = "certified",
-    ) -> Case:
-        """Return a case; models with known features are learnt by least squares unless told otherwise."""
+    ) -> Simulation:
+        """Solve a problem and return its simulation.
+
+        Args:
+            problem: the true model, with finitely many states.
+            algorithm: "opdop" or "opdop-lstd"; by default the latter for models with known features.
+            noisy: whether observed signals are random.
+            preset: where the learner's constants come from.
+
+        Raises:
+            InvalidParameterError: for another algorithm, or continuous states.
+        """
         cmdp = problem.tabular()
         chosen = algorithm or ("opdop-lstd" if cmdp.features is not None else "opdop")
         if chosen not in ("opdop", "opdop-lstd"):
@@ -57,16 +66,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The problem, and what is not usual about how it is learnt."""
+        """The problem, its sizes, and how it is learnt."""
         how = "least squares" if self.algorithm == "opdop-lstd" else "counts"
         S, A, H = self.cmdp.num_states, self.cmdp.num_actions, self.cmdp.horizon
         words = [f"{self.cmdp.display.name or 'a model'} S{S} A{A} H{H}", how]
         words += ["noisy"] * self.noisy + [self.preset] * (self.preset != "certified")
         return ", ".join(words)
-
-    def with_preset(self, preset: str) -> Case:
-        """Return the same with another preset."""
-        return replace(self, preset=preset)
 
     @property
     def features(self) -> Features | None:
@@ -75,43 +80,77 @@ class Case:
             return None
         return self.cmdp.features or one_hot(self.cmdp.num_states, self.cmdp.num_actions)
 
-    def task(self, episodes: int, failure_probability: float) -> Task:
-        """Return what the learner is told."""
+    def setting(self, episodes: int, failure_probability: float) -> Setting:
+        """Return the learner's task for so many planned episodes, with the preset's constants."""
         gap = self.optimum.slater_gap or None
-        return Task.of(
+        task = Task.of(
             self.cmdp, episodes=episodes, failure_probability=failure_probability, slater_gap=gap, noisy=self.noisy
         )
+        return Setting.of(task, preset=self.preset, sizes=self.features)
 
-    def setting(self, episodes: int, failure_probability: float) -> Setting:
-        """Return what the bounds depend on."""
-        return Setting.of(self.task(episodes, failure_probability), preset=self.preset, sizes=self.features)
+    def play(self, setting: Setting, *, seed: int, build: Build | None = None) -> Iterator[EpisodeRecord]:
+        """Play all planned episodes of a setting; yield a record of each.
+
+        `build(task, preset)` makes the learner; without it the simulation's own algorithm does.
+        """
+        task = setting.task
+        learner = (build or find(self.algorithm).build)(task, self.preset)
+        reference = reference_for(task, setting.constants, self.features)
+        simulator = ModelSimulator(self.cmdp, seed=seed, noisy=self.noisy)
+        dual = np.zeros(task.num_constraints)
+        estimated = np.append(0.0, task.thresholds)  # so that Y^1 = Y^0
+        for _ in range(task.episodes):
+            policy = learner.propose()
+            episode = simulator.play(policy)
+            learner.learn(episode)
+            last = learner.estimates
+            estimates = Estimates(last.q.copy(), last.v.copy(), last.touched.copy())  # the next ones overwrite them
+            centre, bonus = reference.evaluate(estimates.v)
+            record = EpisodeRecord(
+                simulation=self,
+                setting=setting,
+                episode=episode,
+                policy=policy,
+                following=learner.propose(),
+                estimates=estimates,
+                dual=learner.dual.copy(),
+                dual_before=dual,
+                estimated_before=estimated,
+                centre=centre,
+                bonus=bonus,
+                reference=reference,
+            )
+            yield record
+            reference.add(episode, estimates)
+            dual, estimated = record.dual, record.estimated
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """One episode: what the learner did and believed, what it should have found, and what is true."""
+class EpisodeRecord:
+    """One episode: what the learner did and estimated, what it should have estimated, and what is true."""
 
-    case: Case
-    constants: Constants  # those of the preset, not the learner's own
+    simulation: Simulation
+    setting: Setting  # constants are those of the preset, not the learner's own
     episode: Episode
     policy: TabularPolicy  # pi^k
     following: TabularPolicy  # pi^{k+1}
     estimates: Estimates  # Q^k and V^k
     dual: Floats  # Y^k [I]
     dual_before: Floats  # Y^{k-1}
-    believed_before: Floats  # <rho, V^{k-1}> [1+I], by its estimates; the thresholds at first
-    account: Account  # from the episodes before this one
-    ledger: Ledger  # whose books are one episode behind while this one is shown
+    estimated_before: Floats  # <rho, V^{k-1}> [1+I]; the thresholds at first
+    centre: Floats  # the reference's estimate without its bonus, from the episodes before this one, [1+I, H, S, A]
+    bonus: Floats  # the reference's bonus, of the same shape
+    reference: ReferenceEvaluator  # this episode is added to it after the record has been used
 
     @cached_property
-    def believed(self) -> Floats:
+    def estimated(self) -> Floats:
         """<rho, V^k> of all signals, [1+I]."""
-        return self.estimates.v[:, 0] @ self.case.cmdp.initial
+        return self.estimates.v[:, 0] @ self.simulation.cmdp.initial
 
     @cached_property
     def target(self) -> Floats:
-        """Signal + P V^k, which Q^k is to be at least, [1+I, H, S, A]."""
-        return action_values(self.case.cmdp, self.estimates.v)
+        """Signal + P V^k, which an optimistic Q^k is at least, [1+I, H, S, A]."""
+        return action_values(self.simulation.cmdp, self.estimates.v)
 
     @cached_property
     def error(self) -> Floats:
@@ -121,63 +160,29 @@ class Moment:
     @cached_property
     def true_v(self) -> Floats:
         """The true values of pi^k, [1+I, H+1, S]."""
-        return value_functions(self.case.cmdp, self.policy)
+        return value_functions(self.simulation.cmdp, self.policy)
 
     @cached_property
     def totals(self) -> Floats:
         """The true expected totals of pi^k, [1+I]."""
-        return self.true_v[:, 0] @ self.case.cmdp.initial
+        return self.true_v[:, 0] @ self.simulation.cmdp.initial
 
     @cached_property
     def parts(self) -> Decomposition:
         """Both sides of the decompositions."""
-        return decompose(self.case.cmdp, self.case.optimum.policy, self.policy, self.estimates, self.episode)
+        best = self.simulation.optimum.policy
+        return decompose(self.simulation.cmdp, best, self.policy, self.estimates, self.episode)
 
     @property
     def tops(self) -> Floats:
         """H - h, the largest value of each stage, [1, H, 1, 1]."""
-        return np.arange(self.case.cmdp.horizon, 0, -1.0)[None, :, None, None]
+        return np.arange(self.simulation.cmdp.horizon, 0, -1.0)[None, :, None, None]
 
     @cached_property
-    def allowed(self) -> Floats:
-        """What the two-sided bound allows for -iota: min(H - h, twice the added bonus), [1+I, H, S, A]."""
-        least: Floats = np.minimum(2.0 * self.account.bonus, self.tops)
-        return least
-
-
-def witness(
-    case: Case, *, episodes: int, seed: int, failure_probability: float, build: Build | None = None
-) -> Iterator[Moment]:
-    """Play a learner for a number of episodes; yield each of them with all that can be said of it.
-
-    `build(task, preset)` makes the learner; without it the case's own algorithm does.
-    """
-    task = case.task(episodes, failure_probability)
-    constants = choose(task, case.preset)
-    learner: OPDOP = (build or find(case.algorithm).build)(task, case.preset)
-    ledger: Ledger = ledger_of(task, constants, case.features)
-    simulator = ModelSimulator(case.cmdp, seed=seed, noisy=case.noisy)
-    dual = np.zeros(task.num_constraints)
-    believed = np.append(0.0, task.thresholds)  # so that Y^1 = Y^0
-    for _ in range(episodes):
-        policy = learner.propose()
-        episode = simulator.play(policy)
-        learner.learn(episode)
-        last = learner.estimates
-        estimates = Estimates(last.q.copy(), last.v.copy(), last.touched.copy())  # they are overwritten by the next
-        moment = Moment(
-            case=case,
-            constants=constants,
-            episode=episode,
-            policy=policy,
-            following=learner.propose(),
-            estimates=estimates,
-            dual=learner.dual.copy(),
-            dual_before=dual,
-            believed_before=believed,
-            account=ledger.account(estimates.v),
-            ledger=ledger,
-        )
-        yield moment
-        ledger.add(episode, estimates)
-        dual, believed = moment.dual, moment.believed
+    def needed(self) -> Floats:
+        """The largest share of a bonus that optimism needed at each stage, where Q is not clipped; else -inf, [H]."""
+        free = self.estimates.q < self.tops
+        shares = np.full_like(self.target, -np.inf)
+        shares[free] = (self.target - self.centre)[free] / self.bonus[free]
+        largest: Floats = shares.max(axis=(0, 2, 3))
+        return largest

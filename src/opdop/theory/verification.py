@@ -2,366 +2,358 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
-from scipy.stats import beta
+import numpy as np
+from scipy.stats import binomtest
 
 from opdop.envs import make
 from opdop.model import InvalidParameterError
 from opdop.theory import bounds
 from opdop.theory.bounds import Setting
-from opdop.theory.episode_checks import EVERYWHERE, OPTIMISM, Worst, optimistic, two_sided
-from opdop.theory.problem_checks import DUALITY, MULTIPLIER, multiplier_bound, strong_duality
-from opdop.theory.run_checks import OVER_THE_RUN, Totals
-from opdop.theory.simulation import Build, Case, witness
-from opdop.theory.statements import Finding, Statement
+from opdop.theory.checks import Check, Result
+from opdop.theory.episode_checks import EPISODE_CHECKS, optimistic, two_sided
+from opdop.theory.problem_checks import PROBLEM_CHECKS
+from opdop.theory.run_checks import RUN_CHECKS, RunSums
+from opdop.theory.simulation import Build, Simulation
 
 LEVEL = 0.95  # of the binomial intervals
 CERTIFIED = "certified"
-_STEP = 25  # episodes between two reports of progress
-
-Tell = Callable[[int], None]  # told how many more episodes are done
 
 
-def interval(held: int, runs: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return Clopper and Pearson's interval for a probability, of which `held` in `runs` were seen.
+def interval(held: int, runs: int) -> tuple[float, float]:
+    """Return Clopper and Pearson's 95 % interval for a probability, of which `held` in `runs` were seen.
 
     >>> low, high = interval(20, 20)
     >>> round(low, 3), high
     (0.832, 1.0)
     """
-    tail = (1.0 - level) / 2.0
-    low = float(beta.ppf(tail, held, runs - held + 1)) if held > 0 else 0.0
-    high = float(beta.ppf(1.0 - tail, held + 1, runs - held)) if held < runs else 1.0
-    return low, high
+    found = binomtest(held, runs).proportion_ci(LEVEL, method="exact")
+    return float(found.low), float(found.high)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One statement over all runs that it was tried on."""
+    """One check, with its results in all runs that count: with a guarantee where any run has one."""
 
-    statement: Statement
-    promised: float | None  # a probability; None where nothing is promised
-    held: int
-    runs: int
-    tightness: float | None  # the largest measured / bound
-    off: float | None  # identities: the largest rounding error
-    failures: tuple[str, ...] = ()  # in which runs it failed
+    check: Check[Any]
+    guaranteed: float | None  # the probability with which it must hold; None without a guarantee
+    results: tuple[tuple[str, Result], ...]  # each with the name of its run
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.results)
+
+    @property
+    def held(self) -> int:
+        """The number of runs in which the claim held."""
+        return sum(result.held for _, result in self.results)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the probability of holding lies, at 95 %."""
+        """The 95 % interval of the probability that the claim holds."""
         return interval(self.held, self.runs)
 
     @property
-    def broken(self) -> bool:
-        """Whether a promise is broken: a sure one by one failure, another if the interval lies below it."""
-        if self.promised is None:
+    def tightness(self) -> float | None:
+        """The largest measured / bound; None for identities."""
+        found = [result.tightness for _, result in self.results if result.tightness is not None]
+        return None if self.check.identity else max(found, default=None)
+
+    @property
+    def off(self) -> float | None:
+        """The largest difference of the two sides of an identity; None for inequalities."""
+        return max(result.measured for _, result in self.results) if self.check.identity else None
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The names of the runs in which the claim did not hold."""
+        return tuple(run for run, result in self.results if not result.held)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the check failed: a sure claim by one failure, another if the interval lies below the guarantee."""
+        if self.guaranteed is None:
             return False
-        return self.held < self.runs if self.promised == 1.0 else self.interval[1] < self.promised
+        return self.held < self.runs if self.guaranteed == 1.0 else self.interval[1] < self.guaranteed
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the check could not fail in any of these runs, as its bound was too large."""
+        return all(result.vacuous for _, result in self.results)
 
     @property
     def verdict(self) -> str:
-        """In one word or two."""
-        if self.promised is None:
-            return "not promised"
-        if self.broken:
-            return "BROKEN"
-        return "holds" if self.held == self.runs else "as promised"
+        """The outcome in one word or two."""
+        if self.guaranteed is None:
+            return "no guarantee"
+        if self.failed:
+            return "FAILED"
+        return "vacuous" if self.vacuous else "passed"
 
     def record(self) -> dict[str, Any]:
         """Return this as plain data."""
-        low, high = self.interval
         return {
-            "statement": self.statement.name,
-            "where": self.statement.where,
-            "says": self.statement.says,
+            "check": self.check.name,
+            "where": self.check.where,
+            "claim": self.check.claim,
             "held": self.held,
             "runs": self.runs,
-            "promised": self.promised,
-            "interval": [low, high],
+            "guaranteed": self.guaranteed,
+            "interval": list(self.interval),
             "tightness": self.tightness,
             "rounding": self.off,
             "verdict": self.verdict,
-            "broken": self.broken,
+            "failed": self.failed,
+            "vacuous": self.vacuous,
+            "vacuous_runs": sum(result.vacuous for _, result in self.results),
             "failures": list(self.failures),
         }
 
 
 @dataclass(frozen=True)
-class Reach:
-    """A problem's explicit bounds at the verified K, and the K from which they say something."""
-
-    case: str
-    regret: float
-    violation: float
-    trivial: float
-    regret_from: int | None
-    violation_from: int | None
-
-    @classmethod
-    def of(cls, case: Case, setting: Setting) -> Reach:
-        """Compute the bounds of a case."""
-        regret, violation = bounds.regret(setting), bounds.violation(setting)
-        return cls(
-            case.name,
-            regret.total,
-            violation.total,
-            regret.trivial,
-            bounds.useful_from(setting, bounds.regret),
-            bounds.useful_from(setting, bounds.violation),
-        )
-
-
-@dataclass(frozen=True)
 class Verification:
-    """The table, and what it was made from."""
+    """The table of checks, and the runs that it was made from."""
 
     rows: tuple[Row, ...]
-    reaches: tuple[Reach, ...]
-    cases: tuple[str, ...]
+    bounds: tuple[Mapping[str, Any], ...]  # of every certified problem, see `bounds_record`
+    problems: tuple[str, ...]
     seeds: int
     episodes: int
     failure_probability: float
 
     @property
-    def broken(self) -> bool:
-        """Whether any promise is."""
-        return any(row.broken for row in self.rows)
+    def failed(self) -> bool:
+        """Whether any check failed."""
+        return any(row.failed for row in self.rows)
+
+    @property
+    def vacuous(self) -> tuple[str, ...]:
+        """The names of the checks with a guarantee that could not fail."""
+        return tuple(row.check.name for row in self.rows if row.verdict == "vacuous")
 
     def row(self, name: str) -> Row:
-        """Return the row of a statement."""
-        return next(row for row in self.rows if row.statement.name == name)
+        """Return the row of a check."""
+        return next(row for row in self.rows if row.check.name == name)
 
     def record(self) -> dict[str, Any]:
         """Return all of it as plain data for JSON."""
         return {
-            "format": "opdop.verify/1",
-            "cases": list(self.cases),
+            "format": "opdop.verify/2",
+            "problems": list(self.problems),
             "seeds": self.seeds,
             "episodes": self.episodes,
             "failure_probability": self.failure_probability,
-            "broken": self.broken,
-            "statements": [row.record() for row in self.rows],
-            "bounds": [vars(reach) for reach in self.reaches],
+            "failed": self.failed,
+            "vacuous": list(self.vacuous),
+            "checks": [row.record() for row in self.rows],
+            "bounds": [dict(each) for each in self.bounds],
         }
 
 
-@dataclass
-class _Tally:
-    """Counts what came of one statement."""
-
-    statement: Statement
-    promised: float | None = None
-    held: int = 0
-    runs: int = 0
-    tightness: float = -math.inf
-    off: float = 0.0
-    failures: list[str] = field(default_factory=list)
-
-    def add(self, finding: Finding, promised: float | None, run: str) -> None:
-        if promised is None and self.promised is not None:
-            return  # runs without the promise do not dilute those with it
-        if promised is not None and self.promised is None:
-            self.held = self.runs = 0
-            self.tightness, self.failures = -math.inf, []
-        self.promised = promised
-        self.runs += 1
-        self.held += finding.held
-        if not finding.held:
-            self.failures.append(run)
-        if self.statement.identity:
-            self.off = max(self.off, finding.measured)
-        elif finding.tightness is not None:
-            self.tightness = max(self.tightness, finding.tightness)
-
-    def row(self) -> Row:
-        exact = self.statement.identity
-        tightness = None if exact or self.tightness == -math.inf else self.tightness
-        return Row(
-            self.statement,
-            self.promised,
-            self.held,
-            self.runs,
-            tightness,
-            self.off if exact else None,
-            tuple(self.failures),
-        )
+def bounds_record(name: str, setting: Setting) -> dict[str, Any]:
+    """Return the theorem's bounds for a problem, K H, and the K from which on each bound is below K H."""
+    regret, violation = bounds.regret(setting), bounds.violation(setting)
+    return {
+        "problem": name,
+        "regret": regret.total,
+        "violation": violation.total,
+        "trivial": regret.trivial,
+        "regret_from": bounds.useful_from(setting, bounds.regret),
+        "violation_from": bounds.useful_from(setting, bounds.violation),
+    }
 
 
-def standard_cases() -> list[Case]:
+def standard_simulations(preset: str = CERTIFIED) -> list[Simulation]:
     """Return the small problems on which everything is verified by default: counts and least squares, also with noise.
 
-    The last two are learnt with `practical`, whose multipliers soon move; what is sure must hold there too.
+    With `certified` the last two are learnt with `practical`, whose multipliers soon move: what is sure must hold there
+    too. Another preset is used for all of them.
     """
     tabular, mixture, factored = make("random-tabular"), make("random-mixture"), make("factored")
-    return [
-        Case.of(factored),
-        Case.of(tabular),
-        Case.of(tabular, noisy=True),
-        Case.of(make("queue")),
-        Case.of(make("random-tabular", states=3), algorithm="opdop-lstd"),
-        Case.of(mixture),
-        Case.of(make("random-embedding"), noisy=True),
-        Case.of(factored, preset="practical"),
-        Case.of(mixture, preset="practical"),
+    simulations = [
+        Simulation.of(factored, preset=preset),
+        Simulation.of(tabular, preset=preset),
+        Simulation.of(tabular, noisy=True, preset=preset),
+        Simulation.of(make("queue"), preset=preset),
+        Simulation.of(make("random-tabular", states=3), algorithm="opdop-lstd", preset=preset),
+        Simulation.of(mixture, preset=preset),
+        Simulation.of(make("random-embedding"), noisy=True, preset=preset),
     ]
+    if preset == CERTIFIED:
+        simulations += [Simulation.of(model, preset="practical") for model in (factored, mixture)]
+    return simulations
 
 
 def verify(
-    cases: Sequence[Case],
+    simulations: Sequence[Simulation],
     *,
     seeds: int = 3,
     episodes: int = 300,
     failure_probability: float = 0.05,
     build: Build | None = None,
-    progress: Tell | None = None,
+    progress: Callable[[], None] = lambda: None,
 ) -> Verification:
-    """Try every statement on every case with so many seeds; `build(task, preset)` replaces the learner."""
-    _check(seeds, episodes)
-    statements = (DUALITY, MULTIPLIER, *(each for each, _ in EVERYWHERE), *(each for each, _ in OVER_THE_RUN))
-    tallies = {statement.name: _Tally(statement) for statement in statements}
+    """Make every check on every problem.
 
-    def count(statement: Statement, finding: Finding, case: Case, run: str) -> None:
-        promised = statement.promised(failure_probability, case.preset == CERTIFIED)
-        tallies[statement.name].add(finding, promised, run)
+    Args:
+        simulations: the problems, each with its algorithm and preset.
+        seeds: runs of each problem.
+        episodes: episodes of each run.
+        failure_probability: p, with which the guarantee may fail.
+        build: makes the learner from task and preset, in place of the simulation's own algorithm.
+        progress: called after every episode.
 
-    reaches = []
-    for case in cases:
-        setting = case.setting(episodes, failure_probability)
-        count(DUALITY, strong_duality(case), case, case.name)
-        count(MULTIPLIER, multiplier_bound(case, setting), case, case.name)
-        if case.preset == CERTIFIED:
-            reaches.append(Reach.of(case, setting))
+    Raises:
+        InvalidParameterError: if a number is out of range, or a problem is too large for the reference evaluator.
+    """
+    _validate(seeds, episodes)
+    checks: list[Check[Any]] = [*PROBLEM_CHECKS, *EPISODE_CHECKS, *RUN_CHECKS]
+    certified: dict[str, list[tuple[str, Result]]] = {check.name: [] for check in checks}
+    others: dict[str, list[tuple[str, Result]]] = {check.name: [] for check in checks}
+    explicit = []
+    for simulation in simulations:
+        setting = simulation.setting(episodes, failure_probability)
+        results = certified if simulation.preset == CERTIFIED else others
+        for examined in PROBLEM_CHECKS:
+            results[examined.name].append((simulation.name, examined.measure(simulation)))
+        if results is certified:
+            explicit.append(bounds_record(simulation.name, setting))
         for seed in range(seeds):
-            worst, totals = [Worst() for _ in EVERYWHERE], Totals(setting, case.optimum.dual)
-            moments = witness(case, episodes=episodes, seed=seed, failure_probability=failure_probability, build=build)
-            for moment in _told(moments, progress):
-                totals.see(moment)
-                for (_, look), found in zip(EVERYWHERE, worst, strict=True):
-                    found.note(look(moment))
-            run = f"{case.name}, seed {seed}"
-            for (statement, _), found in zip(EVERYWHERE, worst, strict=True):
-                count(statement, found.finding(), case, run)
-            for statement, conclude in OVER_THE_RUN:
-                count(statement, conclude(totals), case, run)
-    rows = tuple(tally.row() for tally in tallies.values() if tally.runs)
-    return Verification(rows, tuple(reaches), tuple(case.name for case in cases), seeds, episodes, failure_probability)
+            run, sums = f"{simulation.name}, seed {seed}", RunSums(simulation, setting)
+            worst: dict[str, Result] = {}
+            for record in simulation.play(setting, seed=seed, build=build):
+                progress()
+                sums.add(record)
+                for each in EPISODE_CHECKS:
+                    result = each.measure(record)
+                    worst[each.name] = worst[each.name].joined(result) if each.name in worst else result
+            for name, result in worst.items():
+                results[name].append((run, result))
+            for summed in RUN_CHECKS:
+                results[summed.name].append((run, summed.measure(sums)))
+    rows = [_row(check, certified[check.name], others[check.name], failure_probability) for check in checks]
+    names = tuple(simulation.name for simulation in simulations)
+    return Verification(tuple(rows), tuple(explicit), names, seeds, episodes, failure_probability)
+
+
+def _row(check: Check[Any], certified: list[tuple[str, Result]], others: list[tuple[str, Result]], p: float) -> Row:
+    """Return a check's row; runs without a guarantee count only if no run has one."""
+    counted = certified + others if check.failure is None or not certified else certified
+    return Row(check, check.guaranteed(p, certified=bool(certified)), tuple(counted))
 
 
 @dataclass(frozen=True)
 class Coverage:
     """How often a problem's certified estimates were optimistic everywhere, in every episode."""
 
-    case: str
-    runs: int
-    optimistic: int
-    two_sided: int  # of these, those within twice the bonus too
-    used: float | None  # the largest share of a bonus that was needed
+    problem: str
+    optimism: Row
+    two_sided: int  # runs with optimistic estimates that were also within twice the bonus
+    needed: tuple[float | None, ...]  # [H]: the largest share of a bonus that was needed; None if Q was always clipped
+
+    @property
+    def needed_before_last(self) -> float | None:
+        """The largest share of a bonus that was needed at any stage but the last; None with one stage."""
+        return max((share for share in self.needed[:-1] if share is not None), default=None)
 
     def record(self) -> dict[str, Any]:
         """Return this as plain data."""
-        return dict(vars(self))
+        return {
+            "problem": self.problem,
+            "runs": self.optimism.runs,
+            "optimistic": self.optimism.held,
+            "two_sided": self.two_sided,
+            "needed_by_stage": list(self.needed[:-1]),
+            "needed_at_last_stage": self.needed[-1],
+        }
 
 
 @dataclass(frozen=True)
 class CoverageStudy:
-    """The coverage of all problems together."""
+    """The coverage of several problems."""
 
-    parts: tuple[Coverage, ...]
+    problems: tuple[Coverage, ...]
     episodes: int
     failure_probability: float
 
     @property
     def row(self) -> Row:
-        """All runs as one row."""
-        runs, held = sum(part.runs for part in self.parts), sum(part.optimistic for part in self.parts)
-        used = [part.used for part in self.parts if part.used is not None]
-        promised = OPTIMISM.promised(self.failure_probability, certified=True)
-        return Row(OPTIMISM, promised, held, runs, max(used, default=None), None)
+        """All runs of all problems in one row."""
+        results = [result for part in self.problems for result in part.optimism.results]
+        return Row(optimistic, optimistic.guaranteed(self.failure_probability, certified=True), tuple(results))
 
     @property
-    def broken(self) -> bool:
-        """Whether optimism failed more often than promised, over all runs or those of one problem."""
-        promised = self.row.promised
-        assert promised is not None
-        return self.row.broken or any(interval(part.optimistic, part.runs)[1] < promised for part in self.parts)
+    def failed(self) -> bool:
+        """Whether optimism failed more often than guaranteed, over all runs or those of one problem."""
+        return self.row.failed or any(part.optimism.failed for part in self.problems)
 
     def record(self) -> dict[str, Any]:
         """Return all of it as plain data for JSON."""
         return {
-            "format": "opdop.coverage/1",
+            "format": "opdop.coverage/2",
             "episodes": self.episodes,
             "failure_probability": self.failure_probability,
-            "broken": self.broken,
+            "failed": self.failed,
             "all": self.row.record(),
-            "problems": [part.record() for part in self.parts],
+            "problems": [part.record() for part in self.problems],
         }
 
 
-def coverage_cases() -> list[Case]:
+def coverage_simulations() -> list[Simulation]:
     """Return the problems of the coverage study: tabular and linear, certain and noisy, one and two constraints."""
     small, tiny = make("random-tabular"), make("random-tabular", states=2, actions=2, stages=3, seed=1)
     mixture = make("random-mixture", states=6, stages=3, dimension=2, successors=3)
     return [
-        Case.of(tiny),
-        Case.of(tiny, noisy=True),
-        Case.of(make("factored")),
-        Case.of(small),
-        Case.of(make("queue")),
-        Case.of(tiny, algorithm="opdop-lstd"),
-        Case.of(mixture),
-        Case.of(mixture, noisy=True),
-        Case.of(make("random-embedding", states=6, stages=3)),
+        Simulation.of(tiny),
+        Simulation.of(tiny, noisy=True),
+        Simulation.of(make("factored")),
+        Simulation.of(small),
+        Simulation.of(make("queue")),
+        Simulation.of(tiny, algorithm="opdop-lstd"),
+        Simulation.of(mixture),
+        Simulation.of(mixture, noisy=True),
+        Simulation.of(make("random-embedding", states=6, stages=3)),
     ]
 
 
 def coverage(
-    cases: Iterable[Case],
+    simulations: Iterable[Simulation],
     *,
     seeds: int,
     episodes: int,
     failure_probability: float = 0.05,
     build: Build | None = None,
-    progress: Tell | None = None,
+    progress: Callable[[], None] = lambda: None,
 ) -> CoverageStudy:
-    """Check optimism at every (k, h, x, a) of every signal over many certified runs."""
-    _check(seeds, episodes)
-    parts = []
-    for case in cases:
-        upper = both = 0
-        used: list[float] = []
+    """Check optimism at every (k, h, x, a) of every signal over many certified runs; arguments as for `verify`."""
+    _validate(seeds, episodes)
+    guaranteed = optimistic.guaranteed(failure_probability, certified=True)
+    problems = []
+    for simulation in simulations:
+        setting = simulation.setting(episodes, failure_probability)
+        needed = np.full(setting.task.horizon, -np.inf)
+        results, both = [], 0
         for seed in range(seeds):
-            above, below = Worst(), Worst()
-            moments = witness(case, episodes=episodes, seed=seed, failure_probability=failure_probability, build=build)
-            for moment in _told(moments, progress):
-                above.note(optimistic(moment))
-                below.note(two_sided(moment))
-            found = above.finding()
-            upper += found.held
-            both += found.held and below.finding().held
-            used += [] if found.tightness is None else [found.tightness]
-        parts.append(Coverage(case.name, seeds, upper, both, max(used, default=None)))
-    return CoverageStudy(tuple(parts), episodes, failure_probability)
+            above: list[Result] = []
+            below: list[Result] = []
+            for record in simulation.play(setting, seed=seed, build=build):
+                progress()
+                above.append(optimistic.measure(record))
+                below.append(two_sided.measure(record))
+                needed = np.maximum(needed, record.needed)
+            results.append((f"{simulation.name}, seed {seed}", reduce(Result.joined, above)))
+            both += all(result.held for result in above + below)
+        shares = tuple(float(share) if np.isfinite(share) else None for share in needed)
+        problems.append(Coverage(simulation.name, Row(optimistic, guaranteed, tuple(results)), both, shares))
+    return CoverageStudy(tuple(problems), episodes, failure_probability)
 
 
-def _told(moments: Iterator[Any], progress: Tell | None) -> Iterator[Any]:
-    """Pass the moments on, and tell of them now and then."""
-    waiting = 0
-    for moment in moments:
-        yield moment
-        waiting += 1
-        if progress is not None and waiting == _STEP:
-            progress(waiting)
-            waiting = 0
-    if progress is not None and waiting:
-        progress(waiting)
-
-
-def _check(seeds: int, episodes: int) -> None:
+def _validate(seeds: int, episodes: int) -> None:
     for name, value in (("seeds", seeds), ("episodes", episodes)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InvalidParameterError(f"{name} is {value!r}; expected a whole number, at least 1.")

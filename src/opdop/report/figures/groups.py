@@ -185,7 +185,7 @@ def _bounds(curves: list[Curve], cost: Cost) -> list[tuple[Curve, Floats]]:
     found = []
     for curve in curves:
         card = curve.group.learnt[0].guarantee
-        if card.promised and (cost.key == "regret" or (cost.key == "violation" and card.constraints)):
+        if card.certified and (cost.key == "regret" or (cost.key == "violation" and card.constraints)):
             formula = card.regret if cost.key == "regret" else card.violation
             found.append((curve, cost.scale * np.array([formula(int(k)) for k in curve.episodes])))
     return found

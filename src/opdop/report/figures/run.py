@@ -103,7 +103,7 @@ class _Cost:
 def check_bound(learnt: Learnt) -> None:
     """Raise InvalidParameterError if there is no bound to draw."""
     card = learnt.guarantee
-    if not card.promised:
+    if not card.certified:
         raise InvalidParameterError(f"there is no bound to draw: {card.why}. Only certified runs have one.")
 
 

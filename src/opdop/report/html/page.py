@@ -237,7 +237,7 @@ def _guarantees(section: Section) -> str:
     for group in section.groups:
         cards = [each.guarantee for each in group.learnt]
         lines = [f"{label} {words}".removeprefix("guarantee ").strip() for label, words in card_lines(group.learnt[0])]
-        if all(card.promised for card in cards):
+        if all(card.certified for card in cards):
             kept = sum(is_kept(each) for each in group.learnt)
             lines.append(f"kept in {kept} of {len(cards)} runs")
         rows.append(_row([group.label, "; ".join(lines)], numbers=False))

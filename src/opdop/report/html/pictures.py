@@ -56,7 +56,7 @@ def _totals(section: Section) -> Iterator[Picture]:
     for cost in section.costs:
         title = f"{section.name}: total {cost.name} against episodes"
         caption = f"{bands} Logarithmic scales; the upright one is straight around 0. {_GUIDE}"
-        if cost.key != "hard_violation" and any(group.learnt[0].guarantee.promised for group in section.groups):
+        if cost.key != "hard_violation" and any(group.learnt[0].guarantee.certified for group in section.groups):
             caption += " Dashed: what is proved of the group of that colour."
         yield Picture(f"{section.key}-total-{_file(cost)}", "totals", title, caption, _cost(section, cost, total=True))
 

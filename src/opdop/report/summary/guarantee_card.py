@@ -16,7 +16,7 @@ _MET = {True: "true here", False: "NOT TRUE here", None: "taken on trust"}
 def card_lines(learnt: Learnt) -> list[tuple[str, str]]:
     """Return the card as labelled lines."""
     card = learnt.guarantee
-    if not card.promised:
+    if not card.certified:
         finite = "nodes" not in learnt.run.constants  # of continuous states nothing is verified
         rest = " What holds all the same, `opdop verify` shows." if finite else ""
         return [("guarantee", f"none: {card.why}.{rest}")]
@@ -45,11 +45,11 @@ def is_kept(learnt: Learnt) -> bool:
 def card_record(learnt: Learnt) -> dict[str, Any]:
     """Return the card as plain data."""
     card = learnt.guarantee
-    regret = _record("regret", card, learnt.regret) if card.promised else None
-    violation = _record("violation", card, learnt.violation) if card.promised and card.constraints else None
+    regret = _record("regret", card, learnt.regret) if card.certified else None
+    violation = _record("violation", card, learnt.violation) if card.certified and card.constraints else None
     return {
         "preset": card.preset,
-        "promised": card.promised,
+        "promised": card.certified,
         "probability": card.probability,
         "why_not": card.why or None,
         "regret": regret,
