@@ -1,4 +1,4 @@
-"""The repository itself: its files, their words, its pinned versions and its public names."""
+"""Facts about the repository itself: what is in it, and what must never be."""
 
 import re
 import shutil
