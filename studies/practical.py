@@ -112,9 +112,14 @@ class Case:
         return [length for length in wanted if length <= self.most]
 
     @cached_property
-    def cmdp(self) -> opdop.TabularCMDP:
-        """The model."""
+    def made(self) -> opdop.Problem:
+        """The problem, which may have continuous states."""
         return opdop.make(self.problem, **self.parameters)
+
+    @property
+    def cmdp(self) -> opdop.TabularCMDP:
+        """The finite model in which policies are measured."""
+        return self.made.tabular()
 
     @cached_property
     def optimum(self) -> opdop.Optimum:
@@ -183,7 +188,7 @@ class RunCache:
         key = json.dumps([case.name, setting.preset, *setting.parameters, episodes, seed])
         if key not in self.known:
             run = opdop.train(
-                case.cmdp,
+                case.made,
                 case.algorithm,
                 episodes=episodes,
                 seed=seed,

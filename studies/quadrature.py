@@ -33,12 +33,12 @@ RULES = (
 
 def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
     """Return the largest error of <phi, theta> = P V at any signal, stage and pair, and the smallest bonus."""
-    cmdp = opdop.make(PROBLEM, rule=rule, nodes=nodes, cells=CELLS, seed=seed)
-    learner = ContinuousOPDOP.build(opdop.Task.of(cmdp, episodes=EPISODES), "practical")
+    problem = opdop.make(PROBLEM, rule=rule, nodes=nodes, cells=CELLS, seed=seed)
+    assert isinstance(problem, opdop.ContinuousCMDP)
+    cmdp, features = problem.tabular(), problem.learner_features
+    learner = ContinuousOPDOP.build(opdop.Task.of(problem, episodes=EPISODES), "practical")
     assert isinstance(learner, ContinuousOPDOP)
-    assert cmdp.continuous is not None
-    assert cmdp.features is not None
-    simulator = opdop.ContinuousSimulator(cmdp, seed=seed)
+    simulator = problem.simulator(seed=seed)
     for _ in range(EPISODES // 4):
         learner.learn(simulator.play(learner.propose()))
     v = learner.estimates.v[:, :, : cmdp.num_states]
@@ -46,8 +46,8 @@ def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
     worst, bonus = 0.0, math.inf
     for h in range(cmdp.horizon - 1):
         for j in range(len(v)):
-            phi = cmdp.features.integrate(v[j, h + 1])
-            worst = max(worst, float(np.abs(phi @ cmdp.continuous.kernel_weights[h] - exact[j, h]).max()))
+            phi = features.integrate(v[j, h + 1])
+            worst = max(worst, float(np.abs(phi @ problem.kernel_weights[h] - exact[j, h]).max()))
             forms = np.einsum("xad,de,xae->xa", phi, state.inverse[j, h], phi)
             bonus = min(bonus, kernel_radius(state.radii, h, state.information[j, h]) * math.sqrt(forms.min()))
     return worst, bonus

@@ -1,9 +1,12 @@
 """Facts about the repository itself: what is in it, and what must never be."""
 
+import importlib
+import pkgutil
 import re
 import shutil
 import subprocess
 import tomllib
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -144,3 +147,19 @@ def test_public_names_exist_and_are_listed_once() -> None:
     names = list(getattr(opdop, "__all__", []))
     assert [name for name in names if not hasattr(opdop, name)] == []
     assert len(names) == len(set(names))
+
+
+def test_no_name_shadows_a_module() -> None:
+    names = [found.name for found in pkgutil.walk_packages(opdop.__path__, "opdop.") if "__main__" not in found.name]
+    modules = {name: importlib.import_module(name) for name in names}
+    shadowed = [name for name, module in modules.items() if reduce(getattr, name.split(".")[1:], opdop) is not module]
+    assert len(modules) > 80
+    assert shadowed == []
+
+
+def test_the_package_of_algorithms_is_also_the_function_that_lists_them() -> None:
+    import opdop.algorithms.lstd
+
+    assert opdop.algorithms is importlib.import_module("opdop.algorithms")
+    assert opdop.algorithms.lstd.LSTD is opdop.LSTD
+    assert "opdop-lstd" in opdop.algorithms()

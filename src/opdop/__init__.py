@@ -1,7 +1,9 @@
-"""Learn a good policy in an unknown environment while keeping a promise, with regret and violation measured."""
+"""Learn a good policy in an unknown environment under constraints, with regret and violation measured."""
 
-from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
-from opdop.envs import environments, make
+from typing import TYPE_CHECKING
+
+from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task
+from opdop.envs import environments, evaluate, make, solve
 from opdop.model import (
     ContinuousCMDP,
     ContinuousSimulator,
@@ -15,15 +17,19 @@ from opdop.model import (
     OpdopError,
     Policy,
     PolicyMixture,
+    Problem,
     Quantity,
     Simulator,
     TabularCMDP,
     TabularPolicy,
 )
-from opdop.planning import Optimum, Values, evaluate, solve
+from opdop.planning import Optimum, Values
 from opdop.runs import Run, train
 from opdop.sweeps import Spec, Sweep
 from opdop.sweeps import run_sweep as sweep
+
+if TYPE_CHECKING:
+    from opdop.algorithms import algorithms  # at run time this is the package, which can be called
 
 __version__ = "0.1.0"
 
@@ -49,6 +55,7 @@ __all__ = [
     "Optimum",
     "Policy",
     "PolicyMixture",
+    "Problem",
     "Quantity",
     "Run",
     "Simulator",

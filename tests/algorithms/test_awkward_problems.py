@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opdop import Display, InfeasibleError, Optimum, Quantity, TabularCMDP, TabularPolicy, evaluate, solve
-from opdop.planning import column_generation, dual_walk, solve_lp
+from opdop.planning import solve_by_column_generation, solve_by_dual_walk, solve_lp
 from tests.support.strategies import Array, sketch_of
 
 
@@ -43,12 +43,12 @@ class Way:
 
 
 WAYS = [
-    Way(dual_walk),
-    Way(column_generation),
-    Way(column_generation, "idle", 1),
-    Way(column_generation, "idle", 2),
-    Way(column_generation, "equal", 1),
-    Way(column_generation, "equal", 2),
+    Way(solve_by_dual_walk),
+    Way(solve_by_column_generation),
+    Way(solve_by_column_generation, "idle", 1),
+    Way(solve_by_column_generation, "idle", 2),
+    Way(solve_by_column_generation, "equal", 1),
+    Way(solve_by_column_generation, "equal", 2),
 ]
 every_way = pytest.mark.parametrize("way", WAYS, ids=repr)
 
@@ -199,7 +199,7 @@ def test_a_threshold_of_the_whole_horizon_is_infeasible_where_one_step_falls_sho
     assert caught.value.best_utilities.shape == (1 + way.copies,)
 
 
-@pytest.mark.parametrize("method", [solve, column_generation, solve_lp])
+@pytest.mark.parametrize("method", [solve, solve_by_column_generation, solve_lp])
 def test_promises_that_can_each_be_kept_alone_but_not_together_are_infeasible(method: Callable[..., Optimum]):
     utilities = [[[1.0, 0.0]], [[0.0, 1.0]]]
     for threshold, alone in ((2.5, [2.5, 0.01]), (2.5, [0.01, 2.5])):

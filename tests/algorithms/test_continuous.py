@@ -158,7 +158,7 @@ def test_piecewise_constant_densities_are_the_finite_problem() -> None:
 @pytest.mark.parametrize("problem", [separable_problem(), general_problem()], ids=["densities", "general"])
 def test_certified_runs_are_optimistic_everywhere(problem: ContinuousCMDP, noisy: bool) -> None:
     cmdp = problem.tabular()
-    task = Task.of(cmdp, episodes=200, noisy=noisy)
+    task = Task.of(problem, episodes=200, noisy=noisy)
     learner = ContinuousOPDOP.build(task, "certified")
     simulator, S = ContinuousSimulator(problem, seed=0, noisy=noisy), cmdp.num_states
     loosest = np.inf
@@ -254,7 +254,8 @@ def test_growth_of_information_keeps_the_past_short() -> None:
     ids=["densities", "general"],
 )
 def test_refining_bounds_what_finer_cells_change(problem: ContinuousCMDP, order: float) -> None:
-    found = refine(problem.tabular())
+    found = refine(problem)
+    assert found is not None
     finest = solve(problem.tabular(256)).value
     assert found.cells == (16, 32, 64)
     assert found.order > order
@@ -289,10 +290,9 @@ def test_first_states_may_have_a_density() -> None:
 def test_a_continuous_problem_is_a_problem_in_every_form() -> None:
     problem = opdop.make("reservoir")
     copied = pickle.loads(pickle.dumps(problem))
-    assert copied.continuous is not None
+    assert isinstance(copied, ContinuousCMDP)
     whole = train(problem, episodes=10)
-    for form in (copied, problem.continuous, ContinuousSimulator(problem), problem.dense(), problem.sparse()):
-        assert form is not None
+    for form in (copied, "reservoir", problem.simulator()):
         assert train(form, episodes=10).regret[-1] == pytest.approx(whole.regret[-1], abs=1e-9)
 
 
@@ -364,7 +364,7 @@ def test_weights_that_are_no_distributions_are_not_taken_to_be_short() -> None:
     signals = [0.1, 0.2, 0.9], [0.4, 0.5, 0.1]
     for theta, norm in (([0.9, 0.1, 0.3, 0.7], np.sqrt(2.0)), ([1.3, -0.3, -0.3, 1.3], 2.0)):
         problem = ContinuousCMDP(densities(inner, bases, varphi, gauss_legendre(6)), theta, *signals, **rest)
-        task = Task.of(problem.tabular(), episodes=10, slater_gap=0.1)
+        task = Task.of(problem, episodes=10, slater_gap=0.1)
         learner = ContinuousOPDOP.build(task, "certified")
         assert np.linalg.norm(theta) <= norm
         assert problem.features.kernel_norm == learner.constants["kernel_norm"] == norm

@@ -143,24 +143,6 @@ def test_visit_by_actions_equals_visit_of_the_same_policy(sketch: Sketch, seed: 
         np.testing.assert_allclose(kernel(transitions, actions, A, initial), truth, **EXACT)
 
 
-@given(sketches(), SEEDS, st.integers(1, 4))
-def test_blended_actions_have_the_occupancy_of_the_mixture(sketch: Sketch, seed: int, parts: int):
-    transitions, _, initial = stored(sketch)
-    A = sketch.sizes[2]
-    tables = np.array([policy_table(seed + m, sketch, "one action") for m in range(parts)])
-    actions = tables.argmax(axis=3).astype(np.int32)
-    weights = np.random.default_rng(seed).dirichlet(np.ones(parts))
-    occupancies = np.array([occupy_plainly(sketch.P, table, sketch.initial) for table in tables])
-    visits = np.array([dynamic_programming.visit_by_actions(transitions, part, A, initial) for part in actions])
-    for kernel in both(dynamic_programming.blend_actions):
-        policy = kernel(actions, weights, visits, A)
-        np.testing.assert_allclose(policy.sum(axis=2), 1.0, **EXACT)
-        mixed = np.tensordot(weights, occupancies, 1)
-        np.testing.assert_allclose(occupy_plainly(sketch.P, policy, sketch.initial), mixed, **EXACT)
-        unvisited = visits.sum(axis=0) == 0.0
-        np.testing.assert_array_equal(policy[unvisited], tables[np.argmax(weights)][unvisited])
-
-
 # Draws
 
 

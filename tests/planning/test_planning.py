@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from opdop import InfeasibleError, InvalidParameterError, Optimum, TabularCMDP, solve
-from opdop.planning import LP_TOLERANCE, column_generation, dual_walk, solve_lp
+from opdop.planning import LP_TOLERANCE, solve_by_column_generation, solve_by_dual_walk, solve_lp
 from tests.support.strategies import (
     INFEASIBLE,
     SEEDS,
@@ -25,7 +25,10 @@ from tests.support.strategies import (
 )
 
 Method = Callable[[TabularCMDP], Optimum]
-METHODS = [pytest.param(dual_walk, 1, id="dual walk"), pytest.param(column_generation, 3, id="column generation")]
+METHODS = [
+    pytest.param(solve_by_dual_walk, 1, id="dual walk"),
+    pytest.param(solve_by_column_generation, 3, id="column generation"),
+]
 ONE, ANY = (1, 1), (1, 3)
 
 
@@ -128,7 +131,7 @@ def test_the_unconstrained_optimum_is_that_of_a_plain_backward_induction(sketch:
 def test_the_slater_gap_of_one_constraint_is_the_largest_utility_less_the_threshold(sketch: Sketch):
     best, _ = best_plainly(sketch.P, sketch.signals[1])
     gap = float(best @ sketch.initial - sketch.thresholds[0])
-    for method in (dual_walk, column_generation):
+    for method in (solve_by_dual_walk, solve_by_column_generation):
         optimum = method(sketch.build())
         assert optimum.slater_gap == pytest.approx(gap, rel=0, abs=1e-10 * sketch.sizes[0])
         assert (optimum.slater_gap == 0.0) == (abs(gap) <= 1e-10 * sketch.sizes[0])
@@ -154,9 +157,9 @@ def test_thresholds_that_nobody_can_exceed_leave_a_gap_of_exactly_zero(sketch: S
 
 
 @given(sketches(constraints=ONE))
-def test_dual_walk_and_column_generation_agree(sketch: Sketch):
+def test_dual_walk_and_solve_by_column_generation_agree(sketch: Sketch):
     cmdp = sketch.build()
-    walk, columns = dual_walk(cmdp), column_generation(cmdp)
+    walk, columns = solve_by_dual_walk(cmdp), solve_by_column_generation(cmdp)
     assert walk.value == pytest.approx(columns.value, rel=1e-9, abs=1e-9)
     assert walk.slater_gap == pytest.approx(columns.slater_gap, rel=0, abs=1e-10 * sketch.sizes[0])
 
@@ -173,14 +176,14 @@ def assert_agrees_with_lp(optimum: Optimum, lp: Optimum) -> None:
 @given(sketches(constraints=ONE))
 def test_dual_walk_agrees_with_the_linear_program(sketch: Sketch):
     cmdp = sketch.build()
-    assert_agrees_with_lp(dual_walk(cmdp), solve_lp(cmdp))
+    assert_agrees_with_lp(solve_by_dual_walk(cmdp), solve_lp(cmdp))
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(sketches(constraints=ANY))
-def test_column_generation_agrees_with_the_linear_program(sketch: Sketch):
+def test_solve_by_column_generation_agrees_with_the_linear_program(sketch: Sketch):
     cmdp = sketch.build()
-    assert_agrees_with_lp(column_generation(cmdp), solve_lp(cmdp))
+    assert_agrees_with_lp(solve_by_column_generation(cmdp), solve_lp(cmdp))
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
@@ -248,7 +251,7 @@ def best_mixture(corners: Array, thresholds: Array) -> float:
 def test_the_optimum_is_the_best_mixture_of_all_deterministic_policies(sketch: Sketch):
     cmdp = sketch.build()
     truth = best_mixture(all_corners(sketch), sketch.thresholds - 1e-13)
-    methods = [solve, column_generation] if cmdp.num_constraints == 1 else [column_generation]
+    methods = [solve, solve_by_column_generation] if cmdp.num_constraints == 1 else [solve_by_column_generation]
     for method in methods:
         assert method(cmdp).value == pytest.approx(truth, rel=1e-9, abs=1e-9)
 
@@ -269,7 +272,7 @@ def test_no_mixture_of_deterministic_policies_meets_infeasible_thresholds(sketch
 def test_infeasible_models_are_refused_with_what_comes_closest(sketch: Sketch):
     cmdp = sketch.build()
     errors = []
-    for method in (solve, column_generation, solve_lp):
+    for method in (solve, solve_by_column_generation, solve_lp):
         with pytest.raises(InfeasibleError) as caught:
             method(cmdp)
         errors.append(caught.value)
@@ -302,7 +305,7 @@ def test_solve_walks_for_one_constraint_and_generates_columns_for_more():
 
 def test_the_walk_is_for_one_constraint_only():
     with pytest.raises(InvalidParameterError, match="for one constraint; this model has 2"):
-        dual_walk(sketch_of(0, constraints=2).build())
+        solve_by_dual_walk(sketch_of(0, constraints=2).build())
 
 
 def test_the_walk_is_short():

@@ -89,7 +89,7 @@ def learner_of(
     episodes: int = 100,
 ) -> ContinuousOPDOP:
     """Return a learner with round numbers."""
-    task = with_visitors(Task.of(problem.tabular(), episodes=episodes, noisy=noisy))
+    task = with_visitors(Task.of(problem, episodes=episodes, noisy=noisy))
     return ContinuousOPDOP(task, LSTD(task, radius=radius), reevaluate_at_growth=growth, **NUMBERS)
 
 

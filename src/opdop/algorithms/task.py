@@ -16,7 +16,7 @@ from opdop.model import (
     InvalidModelError,
     InvalidParameterError,
     OpdopError,
-    TabularCMDP,
+    Problem,
     TabularPolicy,
 )
 from opdop.model.validation import Floats, as_floats, as_size, check_distributions, is_number
@@ -70,7 +70,7 @@ class Task:
     @classmethod
     def of(
         cls,
-        cmdp: TabularCMDP,
+        problem: Problem,
         *,
         episodes: int,
         failure_probability: float = 0.05,
@@ -82,6 +82,7 @@ class Task:
         The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
         slack it stays unknown, and a preset will ask for `dual_bound`.
         """
+        cmdp = problem.tabular()
         if slater_gap is None:
             slater_gap = solve(cmdp).slater_gap or None
         return cls(
@@ -94,7 +95,7 @@ class Task:
             failure_probability,
             slater_gap,
             noisy,
-            cmdp.features,
+            problem.learner_features,
         )
 
     @property

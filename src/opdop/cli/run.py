@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -130,15 +131,14 @@ def run(
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
         problem = make(name, **parse(name, settings or []))
-        if bound and problem.continuous is not None:
+        if bound and problem.num_states == math.inf:
             raise InvalidParameterError(
                 f"{name} has continuous states, for which no bound is proved; leave out --bound."
             )
-        usual = "100000" if problem.continuous is None else "5000"  # replays take time that grows with each episode
         arguments = {
             "problem": problem,
             "algorithm": algorithm,
-            "episodes": count("episodes", episodes or usual),
+            "episodes": count("episodes", episodes or str(problem.usual_episodes)),
             "seed": seed,
             "preset": preset,
             "parameters": parameter_values(parameters or []),

@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from opdop.model import InvalidModelError, InvalidParameterError, TabularCMDP, suggestion
+from opdop.model import InvalidModelError, InvalidParameterError, Problem, suggestion
 
 Value: TypeAlias = bool | int | float | str | tuple[float, ...] | None
 Kind: TypeAlias = type[Any]
 P = ParamSpec("P")
+Built = TypeVar("Built", bound=Problem)
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -129,7 +130,7 @@ class Environment:
     summary: str
     description: str
     parameters: Mapping[str, Parameter]
-    build: Callable[..., TabularCMDP]
+    build: Callable[..., Problem]
 
     def check(self, given: Mapping[str, object]) -> dict[str, Value]:
         """Return the value of every parameter, given or default, or raise InvalidParameterError."""
@@ -165,7 +166,7 @@ class Environment:
 _found: dict[str, Environment] = {}
 
 
-def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP]], Callable[P, TabularCMDP]]:
+def environment(name: str, *, summary: str) -> Callable[[Callable[P, Built]], Callable[P, Built]]:
     """Register the function below as the problem `name`; its docstring is the description.
 
     Every parameter is keyword-only, has a default, and is annotated Annotated[type, Parameter(...)], the type
@@ -173,7 +174,7 @@ def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP
     checked values of exactly these types, by `make` or directly, and its model shows the values it was built from.
     """
 
-    def register(function: Callable[P, TabularCMDP]) -> Callable[P, TabularCMDP]:
+    def register(function: Callable[P, Built]) -> Callable[P, Built]:
         if name in _found:
             raise InvalidParameterError(
                 f"there are two environments named {name!r}: {_found[name].build.__module__} and {function.__module__}."
@@ -183,7 +184,7 @@ def environment(name: str, *, summary: str) -> Callable[[Callable[P, TabularCMDP
             raise InvalidParameterError(f"environment {name!r} has no description; expected a summary and a docstring.")
 
         @functools.wraps(function)
-        def build(*args: P.args, **given: P.kwargs) -> TabularCMDP:
+        def build(*args: P.args, **given: P.kwargs) -> Built:
             values = entry.check(given)
             chosen: Any = values
             try:
@@ -206,7 +207,7 @@ def environments() -> Mapping[str, Environment]:
     return MappingProxyType(dict(sorted(_found.items(), key=lambda item: _natural(item[0]))))
 
 
-def make(name: str, **parameters: object) -> TabularCMDP:
+def make(name: str, **parameters: object) -> Problem:
     """Build the problem `name`; parameters not given have their defaults.
 
     >>> make("factored", stages=9)
@@ -230,7 +231,7 @@ def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:
 def _get(name: object) -> Environment:
     known = environments()
     if not isinstance(name, str) or name not in known:
-        near = suggestion(name, known) if isinstance(name, str) else ""
+        near = suggestion(name, known)
         raise InvalidParameterError(f"there is no environment {name!r}.{near} Environments: {', '.join(known)}.")
     return known[name]
 
@@ -242,7 +243,7 @@ def _import_all() -> None:
         importlib.import_module(f"opdop.envs.{module.name}")
 
 
-def _read_signature(name: str, function: Callable[..., TabularCMDP]) -> dict[str, Parameter]:
+def _read_signature(name: str, function: Callable[..., Problem]) -> dict[str, Parameter]:
     """Return the parameters that a function's signature declares."""
     hints = typing.get_type_hints(function, include_extras=True)
     parameters = {}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from opdop.envs.registry import Parameter, environment
-from opdop.model import ContinuousCMDP, Display, InvalidParameterError, Quantity, TabularCMDP
+from opdop.model import ContinuousCMDP, Display, InvalidParameterError, Quantity
 from opdop.model.continuous_features import densities
 from opdop.model.densities import TruncatedNormal
 from opdop.model.quadrature import Nodes, gauss_legendre, midpoint, monte_carlo, simpson
@@ -47,7 +47,7 @@ def reservoir(
     nodes: Annotated[int, Parameter("nodes of the learner's integrals", low=1, high=10_000)] = 16,
     cells: Annotated[int, Parameter("cells of the level on which policies are measured", low=4, high=10_000)] = 64,
     seed: Annotated[int, Parameter("which Monte-Carlo nodes", low=0, high=2**63 - 1)] = 0,
-) -> TabularCMDP:
+) -> ContinuousCMDP:
     """Each month an operator chooses how much water of a reservoir goes through the turbines.
 
     A hm³ at full head gives .25 GWh, at an empty reservoir half of that, and the price has a season, so it pays to
@@ -99,7 +99,7 @@ def reservoir(
         start / capacity,
         cells=cells,
         display=display,
-    ).tabular()
+    )
 
 
 @dataclass(frozen=True)

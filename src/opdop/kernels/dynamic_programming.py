@@ -321,30 +321,6 @@ def visit_by_actions(transitions, actions, num_actions, initial):
 
 
 @njit(cache=True)
-def blend_actions(actions, weights, visits, num_actions):
-    """Return the Markov policy [H, S, A] with the occupancy of a mixture of deterministic policies.
-
-    actions [M, H, S], weights [M], visits [M, H, S]. In a state that no part visits the heaviest part decides.
-    """
-    M, H, S = actions.shape
-    policy = np.zeros((H, S, num_actions))
-    heaviest = np.argmax(weights)
-    for h in range(H):
-        for x in range(S):
-            total = 0.0
-            for m in range(M):
-                mass = weights[m] * visits[m, h, x]
-                policy[h, x, actions[m, h, x]] += mass
-                total += mass
-            if total > 0.0:
-                for a in range(num_actions):
-                    policy[h, x, a] /= total
-            else:
-                policy[h, x, actions[heaviest, h, x]] = 1.0
-    return policy
-
-
-@njit(cache=True)
 def count_uniforms(horizon, num_signals, noisy):
     """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
     return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)

@@ -7,7 +7,8 @@ from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParame
 from opdop.model.features import Features
 from opdop.model.linear import LinearCMDP
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
-from opdop.model.simulator import Episode, ModelSimulator, Seed, Simulator
+from opdop.model.problem import Problem
+from opdop.model.simulator import Episode, KnownSimulator, ModelSimulator, Seed, Simulator
 
 __all__ = [
     "ContinuousCMDP",
@@ -19,11 +20,13 @@ __all__ = [
     "InfeasibleError",
     "InvalidModelError",
     "InvalidParameterError",
+    "KnownSimulator",
     "LinearCMDP",
     "ModelSimulator",
     "OpdopError",
     "Policy",
     "PolicyMixture",
+    "Problem",
     "Quantity",
     "Seed",
     "Simulator",

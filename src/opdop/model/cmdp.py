@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,7 @@ from opdop.kernels.dynamic_programming import Dense, Sparse, Transitions
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.simulator import ModelSimulator, Seed
 from opdop.model.validation import (
     ROW_SUM_TOLERANCE,
     Floats,
@@ -26,9 +27,6 @@ from opdop.model.validation import (
     row_sum_message,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from opdop.model.continuous_cmdp import ContinuousCMDP
 
 _SHAPES = "[H,S,A,S], [S,A,S] with horizon=H, or scipy.sparse [S*A,S] (one with horizon=H, or a list of H)"
 
@@ -46,6 +44,8 @@ class TabularCMDP:
         initial: the first state, or a distribution [S].
         horizon: number of stages H; needed for stationary transitions only.
         display: the problem's own words and units.
+
+    Raises InvalidModelError, naming the entry that is wrong, if these do not make a model.
 
     Two states; action 1 moves to the other state and pays in state 0, and must be rare:
 
@@ -67,7 +67,8 @@ class TabularCMDP:
     initial: Floats  # [S]
     display: Display
     features: Features | None  # those of a linear kernel, if it has one: what a learner may be told
-    continuous: ContinuousCMDP | None  # the problem that this is a discretisation of, if it is one
+    usual_episodes: ClassVar[int] = 100_000
+    discretisation: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -101,7 +102,6 @@ class TabularCMDP:
             "initial": _read_initial(initial, S),
             "display": display,
             "features": None,
-            "continuous": None,
         }
         self.__setstate__(fields)
 
@@ -130,14 +130,27 @@ class TabularCMDP:
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
 
-    def with_continuous(self, continuous: ContinuousCMDP) -> TabularCMDP:
-        """Return the same model as the discretisation of a continuous one, which simulators and `train` then use."""
-        return self._changed(continuous=continuous)
-
     def _changed(self, **fields: Any) -> TabularCMDP:
         model = object.__new__(TabularCMDP)
         model.__setstate__({**self.__dict__, **fields})
         return model
+
+    def tabular(self) -> TabularCMDP:
+        """Return the model itself: it is finite already."""
+        return self
+
+    def refinements(self) -> tuple[()]:
+        """Return nothing: the model is exact."""
+        return ()
+
+    def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ModelSimulator:
+        """Return a simulator of this model; the same seed gives the same episodes."""
+        return ModelSimulator(self, seed=seed, noisy=noisy)
+
+    @property
+    def learner_features(self) -> Features | None:
+        """The features of the model's linear kernel; None if it has none."""
+        return self.features
 
     @property
     def num_constraints(self) -> int:
@@ -206,7 +219,7 @@ class TabularCMDP:
     def _with_transitions(self, transitions: Any) -> TabularCMDP:
         signals = self.signals[0], self.signals[1:]
         model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
-        return model._changed(features=self.features, continuous=self.continuous)
+        return model._changed(features=self.features)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"

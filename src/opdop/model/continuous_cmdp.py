@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,8 +16,10 @@ from opdop.model.continuous_features import ContinuousFeatures, carry
 from opdop.model.densities import Density
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
-from opdop.model.linear import read_weights, true_norm
+from opdop.model.features import Features
+from opdop.model.linear import assemble, read_weights
 from opdop.model.policy import Policy
+from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
 from opdop.model.validation import Floats, as_floats, as_size, check_distributions, first_index
@@ -34,10 +39,12 @@ class ContinuousCMDP:
         initial: the first state, a number or [dim]; or (states [n, dim], probabilities [n]); or a density.
         horizon: the number of stages, where kernel_weights are the same at all of them.
         cells: cells along each axis of the discretisation on which policies are measured and the optimum is found.
+        display: the problem's own words and units.
 
     The simulator draws from the exact density. Only measuring is discretised: `tabular()` is the same problem with the
     next state at the centre of a cell, with the kernel's density there; its error is of order 2 in the cells' width
-    where densities are smooth, and `opdop.planning.refine` estimates it.
+    where densities are smooth, and `opdop.planning.refine` estimates it. Raises InvalidModelError if features and
+    weights do not make a model.
     """
 
     features: ContinuousFeatures
@@ -47,7 +54,9 @@ class ContinuousCMDP:
     horizon: int
     initial: Density | tuple[Floats, Floats]  # states [n, dim] and probabilities [n]
     cells: int
-    display: Display
+    learner_features: Features  # on the nodes and the states of the discretisation
+    model: TabularCMDP  # the discretisation
+    usual_episodes: ClassVar[int] = 5_000  # the time of an episode grows with their number
 
     def __init__(
         self,
@@ -66,34 +75,64 @@ class ContinuousCMDP:
             raise InvalidModelError(
                 f"features is {type(features).__name__}; expected opdop.model.continuous_features features."
             )
-        d1, d2 = features.kernel_dim, features.signal_dim
-        theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
-        norm = true_norm(features.kernel_norm, theta)
-        if norm != features.kernel_norm:
-            features = replace(features, kernel_norm=norm)
-        fields = {
-            "features": features,
-            "kernel_weights": theta,
-            "signal_weights": signals,
-            "thresholds": np.atleast_1d(as_floats("thresholds", thresholds, "a number or [I]")),
-            "horizon": H,
-            "initial": _read_initial(initial, features.nodes.dim),
-            "cells": as_size("cells", cells),
-            "display": display or Display.plain(signals.shape[0] - 1),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        features, theta, signals, H = read_weights(
+            features, kernel_weights, reward_weights, utility_weights, thresholds, horizon
+        )
+        vars(self).update(
+            features=features,
+            kernel_weights=theta,
+            signal_weights=signals,
+            thresholds=np.atleast_1d(as_floats("thresholds", thresholds, "a number or [I]")),
+            horizon=H,
+            initial=_read_initial(initial, features.nodes.dim),
+            cells=as_size("cells", cells),
+        )
         _check_integrals(features, midpoint(self.cells, features.nodes.dim))
-        object.__setattr__(self, "_model", self._discretise(self.cells))
+        learner_features, model = self._discretise(self.cells, display)
+        vars(self).update(learner_features=learner_features, model=model)
 
     def tabular(self, cells: int | None = None) -> TabularCMDP:
-        """Return the discretised problem, which knows what it is made of: `train` learns on the continuous one.
+        """Return the discretisation on which policies are measured, with `cells` along each axis or the problem's own.
 
         Its states are the learner's nodes, then the centres of the cells, then given first states. Nodes have
         probability zero; they are there because the learner's value functions are kept there.
         """
-        model: TabularCMDP = self._model  # type: ignore[attr-defined]
-        return model if cells in (None, self.cells) else self._discretise(as_size("cells", cells), tolerance=np.inf)
+        if cells in (None, self.cells):
+            return self.model
+        return self._discretise(as_size("cells", cells), self.display, tolerance=np.inf)[1]
+
+    def refinements(self) -> Iterator[tuple[int, TabularCMDP]]:
+        """Return discretisations with a quarter of the cells along an axis, with half of them, and with all."""
+        for share in (4, 2, 1):
+            cells = max(self.cells // share, 1)
+            yield cells, self.tabular(cells)
+
+    def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ContinuousSimulator:
+        """Return a simulator that draws states from the exact density."""
+        return ContinuousSimulator(self, seed=seed, noisy=noisy)
+
+    def with_display(self, display: Display) -> ContinuousCMDP:
+        """Return the same problem with other words and units."""
+        problem = copy.copy(self)
+        vars(problem).update(model=self.model.with_display(display))
+        return problem
+
+    @property
+    def display(self) -> Display:
+        """The problem's own words and units."""
+        return self.model.display
+
+    @property
+    def num_states(self) -> float:
+        """Infinity: states are continuous."""
+        return math.inf
+
+    @property
+    def discretisation(self) -> str:
+        """How the learner integrates, and on how many cells values are measured."""
+        nodes = self.features.nodes
+        axes = "" if nodes.dim == 1 else f" along each of {nodes.dim} axes"
+        return f"{len(nodes)} {nodes.name} nodes, measured on {self.cells} cells{axes}"
 
     def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
         """Return the mean of every signal [1+I] at a state [dim]."""
@@ -105,7 +144,9 @@ class ContinuousCMDP:
             )
         return np.clip(means, 0.0, 1.0)
 
-    def _discretise(self, cells: int, tolerance: float = CELLS_TOLERANCE) -> TabularCMDP:
+    def _discretise(
+        self, cells: int, display: Display | None, tolerance: float = CELLS_TOLERANCE
+    ) -> tuple[Features, TabularCMDP]:
         rule = midpoint(cells, self.features.nodes.dim)
         starts = np.empty((0, rule.dim)) if isinstance(self.initial, Density) else self.initial[0]
         features = carry(self.features, np.concatenate([rule.points, starts]))
@@ -116,28 +157,15 @@ class ContinuousCMDP:
         for h, weights in enumerate(self.kernel_weights):
             density = self.features.kernel(weights, points, rule.points)
             kernels[h, :, :, N : N + M] = _masses(h, density, points, rule, tolerance)
-        tables = np.array([[features.signals(weights) for weights in signal] for signal in self.signal_weights])
-        tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
         initial = np.zeros(S)
         if isinstance(self.initial, Density):
             initial[N : N + M] = rule.weights * self.initial.pdf(rule.points)
             initial /= initial.sum()
         else:
             initial[N + M :] = self.initial[1]
-        stationary = len(kernels) == 1
-        try:
-            model = TabularCMDP(
-                kernels[0] if stationary else kernels,
-                tables[0],
-                tables[1:],
-                self.thresholds,
-                initial,
-                self.horizon if stationary else None,
-                display=self.display,
-            )
-        except InvalidModelError as error:
-            raise InvalidModelError(f"the features and weights do not make a model: {error}") from error
-        return model.with_features(features).with_continuous(self)
+        transitions = kernels[0] if len(kernels) == 1 else kernels
+        signals, H = self.signal_weights, self.horizon
+        return features, assemble(features, transitions, signals, self.thresholds, initial, H, display)
 
     def __repr__(self) -> str:
         dim = self.features.nodes.dim
@@ -151,11 +179,11 @@ class ContinuousSimulator:
     An episode's states are [H+1, dim]. With `noisy` the observed signals are 0 or 1 with the model's means.
     """
 
-    def __init__(self, problem: ContinuousCMDP | TabularCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
-        self.cmdp = problem.tabular() if isinstance(problem, ContinuousCMDP) else problem
-        if self.cmdp.continuous is None:
+    def __init__(self, problem: ContinuousCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
+        if not isinstance(problem, ContinuousCMDP):
             raise InvalidModelError(f"{problem!r} has finitely many states; use ModelSimulator.")
-        self.continuous: ContinuousCMDP = self.cmdp.continuous
+        self.continuous = problem
+        self.problem: Problem = problem
         self.noisy = noisy
         self.generator = np.random.default_rng(seed)
 

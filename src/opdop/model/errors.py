@@ -1,4 +1,4 @@
-"""Every error that opdop raises on purpose; each says what was found, where, and what to do."""
+"""The errors that opdop raises on purpose; each says what was found, where, and what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ class InvalidParameterError(OpdopError, ValueError):
 
 
 class InfeasibleError(OpdopError, ValueError):
-    """No policy keeps all the promises; `best_utilities` [I] is what comes closest to keeping them."""
+    """No policy satisfies all constraints.
+
+    `best_utilities` [I] are those of the policy whose largest shortfall is smallest; `slater_gap` is minus that
+    shortfall.
+    """
 
     def __init__(self, message: str, best_utilities: np.ndarray, slater_gap: float) -> None:
         super().__init__(message)
@@ -29,11 +33,11 @@ class InfeasibleError(OpdopError, ValueError):
         self.slater_gap = slater_gap
 
     def __reduce__(self) -> tuple[type[InfeasibleError], tuple[str, np.ndarray, float]]:
-        """Pickle all three arguments, so that the error survives the way back from a worker process."""
+        """Pickle all three arguments, so that a worker process can send the error back."""
         return type(self), (str(self), self.best_utilities, self.slater_gap)
 
 
-def suggestion(wrong: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the known name nearest to a wrong one, or nothing."""
-    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def suggestion(wrong: object, known: Iterable[str], *, lead: str = " Did you mean") -> str:
+    """Return " Did you mean 'x'?" for the known name nearest to a wrong one, or nothing if none is near."""
+    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5) if isinstance(wrong, str) else []
+    return f"{lead} {near[0]!r}?" if near else ""

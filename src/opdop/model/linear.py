@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from opdop.kernels.features import Listed
 from opdop.model.cmdp import TabularCMDP
+from opdop.model.continuous_features import ContinuousFeatures
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.simulator import ModelSimulator, Seed
 from opdop.model.validation import Floats, as_floats, as_size, first_index, place
 
 _SLACK = 1e-9
+
+AnyFeatures = TypeVar("AnyFeatures", bound=Features | ContinuousFeatures)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -28,6 +33,10 @@ class LinearCMDP:
         utility_weights: [I, H, d2]; for one constraint also [H, d2] or [d2]; for several also [I, d2].
         thresholds: [I] or a number.
         initial: the first state, or a distribution [S].
+        horizon: the number of stages, where kernel_weights are the same at all of them.
+        display: the problem's own words and units.
+
+    Raises InvalidModelError if the weights are too long, or do not make a model with these features.
     """
 
     features: Features
@@ -35,6 +44,8 @@ class LinearCMDP:
     signal_weights: Floats  # [1+I, H or 1, d2]
     horizon: int
     model: TabularCMDP
+    usual_episodes: ClassVar[int] = TabularCMDP.usual_episodes
+    discretisation: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -50,50 +61,65 @@ class LinearCMDP:
     ) -> None:
         if not isinstance(features, Features):
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
-        d1, d2 = features.kernel_dim, features.signal_dim
-        theta, signals, H = read_weights(d1, d2, kernel_weights, reward_weights, utility_weights, thresholds, horizon)
-        norm = true_norm(features.kernel_norm, theta)
-        if features.form is not None and norm != features.kernel_norm:
-            features = replace(features, kernel_norm=norm)
+        features, theta, signals, H = read_weights(
+            features, kernel_weights, reward_weights, utility_weights, thresholds, horizon
+        )
         _check_integrals(features)
-        model = _tabular(features, theta, signals, thresholds, initial, H, display)
-        fields = {
-            "features": features,
-            "kernel_weights": theta,
-            "signal_weights": signals,
-            "horizon": H,
-            "model": model,
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        transitions = _transitions(features, theta, H)
+        model = assemble(features, transitions, signals, thresholds, initial, H, display).with_features(features)
+        vars(self).update(features=features, kernel_weights=theta, signal_weights=signals, horizon=H, model=model)
 
     def tabular(self) -> TabularCMDP:
-        """Return the exact finite model, for `solve`, `evaluate` and simulation."""
+        """Return the exact finite model."""
         return self.model
+
+    def refinements(self) -> tuple[()]:
+        """Return nothing: the finite model is exact."""
+        return ()
+
+    def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ModelSimulator:
+        """Return a simulator of this model; the same seed gives the same episodes."""
+        return self.model.simulator(seed=seed, noisy=noisy)
+
+    def with_display(self, display: Display) -> LinearCMDP:
+        """Return the same problem with other words and units."""
+        problem = copy.copy(self)
+        vars(problem).update(model=self.model.with_display(display))
+        return problem
+
+    @property
+    def display(self) -> Display:
+        """The problem's own words and units."""
+        return self.model.display
+
+    @property
+    def num_states(self) -> int:
+        """S, the number of states."""
+        return self.model.num_states
+
+    @property
+    def learner_features(self) -> Features:
+        """The features of the kernel, which a learner is told."""
+        return self.features
 
     def __repr__(self) -> str:
         return f"LinearCMDP({self.features!r}, {self.horizon} stages, {self.model.num_constraints} constraints)"
 
 
-def true_norm(stated: float, kernel_weights: Floats) -> float:
-    """Return the stated bound on the norm of weights [H or 1, d1], or sqrt(d1) if some are longer than that.
-
-    A mixture's weights need not be shares; a learner that took them for shares would be too sure.
-    """
-    longest = float(np.linalg.norm(kernel_weights, axis=-1).max())
-    return stated if longest <= stated * (1.0 + _SLACK) else float(np.sqrt(kernel_weights.shape[-1]))
-
-
 def read_weights(
-    d1: int,
-    d2: int,
+    features: AnyFeatures,
     kernel_weights: Any,
     reward_weights: Any,
     utility_weights: Any,
     thresholds: Any,
     horizon: int | None,
-) -> tuple[Floats, Floats, int]:
-    """Return the kernels' weights [H or 1, d1], the signals' [1+I, H or 1, d2] and H, with their norms checked."""
+) -> tuple[AnyFeatures, Floats, Floats, int]:
+    """Return the features, the kernels' weights [H or 1, d1], the signals' [1+I, H or 1, d2] and H, all checked.
+
+    The features state sqrt(d1) as the bound on the weights' norm if some are longer than the bound they came with: a
+    mixture's weights need not be shares, and a learner that assumed so would explore too little.
+    """
+    d1, d2 = features.kernel_dim, features.signal_dim
     theta = as_floats("kernel_weights", kernel_weights, f"[H,d1] = [H,{d1}]")
     if theta.shape[-1:] != (d1,) or theta.ndim not in (1, 2) or not len(theta):
         raise InvalidModelError(f"kernel_weights have shape {list(theta.shape)}; expected [H,{d1}] or [{d1}].")
@@ -110,7 +136,31 @@ def read_weights(
     signals = np.concatenate([np.broadcast_to(w, (len(w), L, d2)) for w in (reward, utility)])
     for name, weights, d in (("kernel", theta, "d1"), ("reward", reward[0], "d2"), ("utility", utility, "d2")):
         _check_norms(f"{name}_weights", weights, d)
-    return theta, signals, H
+    longest = float(np.linalg.norm(theta, axis=-1).max())
+    if features.form is not None and longest > features.kernel_norm * (1.0 + _SLACK):
+        features = replace(features, kernel_norm=float(np.sqrt(d1)))
+    return features, theta, signals, H
+
+
+def assemble(
+    features: Features,
+    transitions: Any,
+    signal_weights: Floats,
+    thresholds: Any,
+    initial: Any,
+    horizon: int,
+    display: Display | None,
+) -> TabularCMDP:
+    """Return the finite model with these transitions, and with signals that are linear in the features.
+
+    Raises InvalidModelError if they make none; TabularCMDP checks kernels and signals pair by pair.
+    """
+    tables = np.array([[features.signals(weights) for weights in signal] for signal in signal_weights])
+    tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
+    try:
+        return TabularCMDP(transitions, tables[0], tables[1:], thresholds, initial, horizon, display=display)
+    except InvalidModelError as error:
+        raise InvalidModelError(f"the features and weights do not make a model: {error}") from error
 
 
 def _stages(name: str, value: Any, n: int, H: int, d2: int) -> Floats:
@@ -147,33 +197,16 @@ def _check_integrals(features: Features) -> None:
         )
 
 
-def _tabular(
-    features: Features,
-    theta: Floats,
-    signals: Floats,
-    thresholds: Any,
-    initial: Any,
-    H: int,
-    display: Display | None,
-) -> TabularCMDP:
-    """Return the finite model; that its kernels are distributions is what TabularCMDP checks, pair by pair."""
+def _transitions(features: Features, theta: Floats, H: int) -> Any:
+    """Return the kernels of weights [H or 1, d1] as TabularCMDP takes them."""
     S, A = features.num_states, features.num_actions
-    tables = np.array([[features.signals(weights) for weights in signal] for signal in signals])
-    tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
     kernels = (_cleaned(features.kernel(weights)) for weights in theta)
     per_stage = len(theta) == H and H > 1
-    transitions: Any
     if isinstance(features.form, Listed):
-        transitions = kernels if per_stage else next(kernels)
-    elif per_stage:
-        transitions = np.array(list(kernels)).reshape(H, S, A, S)
-    else:
-        transitions = next(kernels).reshape(S, A, S)
-    try:
-        model = TabularCMDP(transitions, tables[0], tables[1:], thresholds, initial, H, display=display)
-        return model.with_features(features)
-    except InvalidModelError as error:
-        raise InvalidModelError(f"the features and weights do not make a model: {error}") from error
+        return kernels if per_stage else next(kernels)
+    if per_stage:
+        return np.array(list(kernels)).reshape(H, S, A, S)
+    return next(kernels).reshape(S, A, S)
 
 
 def _cleaned(kernel: Any) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
-from opdop.model.cmdp import TabularCMDP
 from opdop.model.errors import InvalidModelError
 from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
 from opdop.model.validation import Floats
+
+if TYPE_CHECKING:
+    from opdop.model.cmdp import TabularCMDP
+    from opdop.model.problem import Problem
 
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -34,6 +37,14 @@ class Simulator(Protocol):
         ...
 
 
+@runtime_checkable
+class KnownSimulator(Simulator, Protocol):
+    """A simulator that says which problem it plays, so that policies can be measured exactly."""
+
+    problem: Problem
+    noisy: bool
+
+
 class ModelSimulator:
     """Plays episodes in a known model; the same seed gives the same episodes.
 
@@ -44,6 +55,7 @@ class ModelSimulator:
 
     def __init__(self, cmdp: TabularCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
         self.cmdp = cmdp
+        self.problem: Problem = cmdp
         self.noisy = noisy
         self.generator = np.random.default_rng(seed)
         self.uniforms_per_episode = int(

@@ -21,7 +21,7 @@ _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 _SHIFT = 2.0
 
 
-def column_generation(cmdp: TabularCMDP) -> Optimum:
+def solve_by_column_generation(cmdp: TabularCMDP) -> Optimum:
     """Return the exact optimum of a model with any number of constraints."""
     oracle = Oracle(cmdp)
     I = cmdp.num_constraints

@@ -13,7 +13,7 @@ from opdop.model import InvalidParameterError, TabularCMDP
 from opdop.planning.optimum import ROUNDING, Optimum, Oracle, assemble, settle_slater_gap
 
 
-def dual_walk(cmdp: TabularCMDP) -> Optimum:
+def solve_by_dual_walk(cmdp: TabularCMDP) -> Optimum:
     """Return the exact optimum of a model with one constraint."""
     if cmdp.num_constraints != 1:
         raise InvalidParameterError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}.")

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from opdop.model import OpdopError, TabularCMDP, TabularPolicy
+from opdop.model import OpdopError, TabularCMDP
 from opdop.model.validation import Floats
 from opdop.planning.optimum import Optimum, settle_slater_gap
-from opdop.planning.values import Values
+from opdop.planning.values import Values, policy_with_occupancy
 
 # What the LP's answers may be trusted to, absolutely (HiGHS's own feasibility tolerance).
 LP_TOLERANCE = 1e-7
@@ -29,6 +29,7 @@ def solve_lp(cmdp: TabularCMDP) -> Optimum:
     best = maximise_reward(flow, inflow, signals, cmdp.thresholds if slater_gap else cmdp.thresholds - LP_TOLERANCE)
     free = maximise_reward(flow, inflow, signals, np.zeros(cmdp.num_constraints))
     totals = signals @ best.x
+    visits = np.maximum(best.x, 0.0).reshape(cmdp.horizon, cmdp.num_states, cmdp.num_actions)
     dual = np.maximum(-best.ineqlin.marginals, 0.0)
     return Optimum(
         value=float(totals[0]),
@@ -36,7 +37,7 @@ def solve_lp(cmdp: TabularCMDP) -> Optimum:
         dual=dual,
         slater_gap=slater_gap,
         active=dual > LP_TOLERANCE,
-        policy=_policy_of(best.x.reshape(cmdp.horizon, cmdp.num_states, cmdp.num_actions)),
+        policy=policy_with_occupancy(visits, unvisited=1.0 / cmdp.num_actions),
         unconstrained=Values.of(signals @ free.x),
         slater=Values.of(slater),
         method="linear program (HiGHS)",
@@ -84,10 +85,3 @@ def _ended(result: Any) -> Any:
     if result.status != 0:
         raise OpdopError(f"HiGHS ended with: {result.message}")
     return result
-
-
-def _policy_of(occupancy: Floats) -> TabularPolicy:
-    """Return the policy of an occupancy [H, S, A]; uniform where nothing goes."""
-    q = np.maximum(occupancy, 0.0)
-    visits = q.sum(axis=2, keepdims=True)
-    return TabularPolicy(np.where(visits > 0.0, q / np.where(visits > 0.0, visits, 1.0), 1.0 / q.shape[2]))

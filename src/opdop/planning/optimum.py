@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opdop.kernels import dynamic_programming
 from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
 from opdop.model.validation import Floats
-from opdop.planning.values import Values
+from opdop.planning.values import Values, policy_with_occupancy
 
 # Relative to the horizon: rounding in one backward pass stays well below ROUNDING; a Slater gap below
 # FEASIBILITY cannot be told from zero; a multiplier below it is not a price.
@@ -67,17 +67,6 @@ class Oracle:
         return Corner(actions, v @ cmdp.initial)
 
 
-def mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
-    """Return one Markov policy with the occupancy of a mixture of corners."""
-    A = cmdp.num_actions
-    if len(corners) == 1:
-        return TabularPolicy.deterministic(corners[0].actions, A)
-    visits = [dynamic_programming.visit_by_actions(cmdp.transitions, c.actions, A, cmdp.initial) for c in corners]
-    return TabularPolicy(
-        dynamic_programming.blend_actions(np.stack([c.actions for c in corners]), weights, np.stack(visits), A)
-    )
-
-
 def assemble(
     oracle: Oracle,
     corners: Sequence[Corner],
@@ -100,12 +89,23 @@ def assemble(
         dual=dual,
         slater_gap=slater_gap,
         active=dual > FEASIBILITY,
-        policy=mix(oracle.cmdp, kept, shares),
+        policy=_mix(oracle.cmdp, kept, shares),
         unconstrained=Values.of(unconstrained.totals),
         slater=Values.of(slater),
         method=method,
         passes=oracle.passes,
     )
+
+
+def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
+    """Return one Markov policy with the occupancy of a mixture of corners; the heaviest decides where none goes."""
+    A = cmdp.num_actions
+    policies = [TabularPolicy.deterministic(corner.actions, A) for corner in corners]
+    visits = np.zeros(policies[0].table.shape)
+    for corner, policy, weight in zip(corners, policies, weights, strict=True):
+        states = dynamic_programming.visit_by_actions(cmdp.transitions, corner.actions, A, cmdp.initial)
+        visits += (weight * states)[:, :, None] * policy.table
+    return policy_with_occupancy(visits, unvisited=policies[int(np.argmax(weights))].table)
 
 
 def settle_slater_gap(cmdp: TabularCMDP, gap: float, utilities: Floats) -> float:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from opdop.model import InfeasibleError, InvalidModelError, TabularCMDP
-from opdop.planning.exact import solve
+from opdop.model import InfeasibleError, Problem
+from opdop.planning.solver import solve
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,20 @@ class Refinement:
 
     def record(self) -> dict[str, Any]:
         """Return this as plain data; what is not known is None."""
-        known = {
-            name: value if math.isfinite(value) else None for name, value in vars(self).items() if name in _NUMBERS
-        }
-        return {"cells": list(self.cells), "values": list(self.values), **known}
+        order, error = (value if math.isfinite(value) else None for value in (self.order, self.error))
+        return {"cells": list(self.cells), "values": list(self.values), "order": order, "error": error}
 
 
-_NUMBERS = ("order", "error")
-
-
-def refine(cmdp: TabularCMDP) -> Refinement:
-    """Return what coarser discretisations tell about the error of this one's optimal value."""
-    if cmdp.continuous is None:
-        raise InvalidModelError("this model has finitely many states: its optimum is exact.")
-    finest = cmdp.continuous.cells
-    cells = (max(finest // 4, 1), max(finest // 2, 1), finest)
+def refine(problem: Problem) -> Refinement | None:
+    """Return what coarser discretisations tell about the error of the optimal value; None if the problem is exact."""
+    grids = list(problem.refinements())
+    if not grids:
+        return None
+    cells = tuple(count for count, _ in grids)
     try:
-        values = tuple(solve(cmdp.continuous.tabular(count)).value for count in cells)
+        values = tuple(solve(model).value for _, model in grids)
     except InfeasibleError:
-        return Refinement((finest,), (solve(cmdp).value,), math.nan, math.nan)
+        return Refinement(cells[-1:], (solve(problem).value,), math.nan, math.nan)
     first, second = abs(values[1] - values[0]), abs(values[2] - values[1])
     order = math.log2(first / second) if first > 0.0 and second > 0.0 else math.nan
     return Refinement(cells, values, order, second / (2.0**order - 1.0) if order >= 1.0 else second)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opdop.kernels import dynamic_programming
-from opdop.model import InvalidModelError, PolicyMixture, TabularCMDP, TabularPolicy, as_policy
+from opdop.model import InvalidModelError, PolicyMixture, Problem, TabularCMDP, TabularPolicy, as_policy
 from opdop.model.validation import Floats
 
 
@@ -30,8 +30,13 @@ class Values:
         return np.concatenate([[self.reward], self.utilities])
 
 
-def evaluate(cmdp: TabularCMDP, policy: Any) -> Values:
-    """Return the exact expected totals of a policy: a TabularPolicy, an array [H, S, A], or a PolicyMixture."""
+def evaluate(problem: Problem, policy: Any) -> Values:
+    """Return the exact expected totals of a policy: a TabularPolicy, an array [H, S, A], or a PolicyMixture.
+
+    Those of a continuous problem are measured on its discretisation, for whose states the policy is then a table.
+    Raises InvalidModelError if the policy does not fit the model.
+    """
+    cmdp = problem.tabular()
     if isinstance(policy, PolicyMixture):
         parts = [evaluate(cmdp, part).totals for part in policy.parts]
         return Values.of(policy.weights @ np.array(parts))
@@ -59,15 +64,25 @@ def occupancy(cmdp: TabularCMDP, policy: Any) -> Floats:
     return visits[:, :, None] * table
 
 
+def policy_with_occupancy(visits: Floats, unvisited: Floats | float) -> TabularPolicy:
+    """Return the Markov policy with a given occupancy.
+
+    Args:
+        visits: how often each state and action is visited at each stage, [H, S, A]; nowhere negative, of any scale.
+        unvisited: the action probabilities, [H, S, A] or one number, in states that are never visited.
+    """
+    states = visits.sum(axis=2, keepdims=True)
+    shares = visits / np.where(states > 0.0, states, 1.0)
+    return TabularPolicy(np.where(states > 0.0, shares, unvisited))
+
+
 def to_markov(cmdp: TabularCMDP, mixture: PolicyMixture) -> TabularPolicy:
     """Return one Markov policy with exactly the occupancy, hence the values, of an episode-level mixture.
 
     In states that no part visits, the heaviest part decides.
     """
-    total = occupancy(cmdp, mixture)
-    visits = total.sum(axis=2, keepdims=True)
-    fallback = mixture.parts[int(np.argmax(mixture.weights))].table
-    return TabularPolicy(np.where(visits > 0.0, total / np.where(visits > 0.0, visits, 1.0), fallback))
+    heaviest = mixture.parts[int(np.argmax(mixture.weights))]
+    return policy_with_occupancy(occupancy(cmdp, mixture), heaviest.table)
 
 
 def fitting_table(cmdp: TabularCMDP, policy: Any) -> Floats:

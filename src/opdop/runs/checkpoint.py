@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import Task
-from opdop.model import Features, InvalidParameterError, ModelSimulator, Simulator, TabularCMDP
+from opdop.model import Features, InvalidParameterError, ModelSimulator, Problem, Simulator
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, damaged, read_arrays
 
@@ -32,10 +32,11 @@ def read_config(folder: str | Path) -> RunConfig:
         raise damaged(path, KIND, error) from error
 
 
-def fingerprint(cmdp: TabularCMDP) -> str:
-    """Return a hash of everything a model consists of."""
+def fingerprint(problem: Problem) -> str:
+    """Return a hash of everything a problem consists of."""
+    cmdp = problem.tabular()
     arrays = (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial)
-    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, cmdp.features)
+    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, problem.learner_features)
 
 
 def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | None) -> str:

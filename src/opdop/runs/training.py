@@ -23,20 +23,20 @@ from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
-    ContinuousCMDP,
-    ContinuousSimulator,
     Display,
     Episode,
     InvalidParameterError,
+    KnownSimulator,
     ModelSimulator,
     OpdopError,
     PolicyMixture,
+    Problem,
     Simulator,
     TabularCMDP,
     TabularPolicy,
 )
 from opdop.model.validation import Floats
-from opdop.planning import Optimum, Values, evaluate, refine, solve
+from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
     KIND,
@@ -58,7 +58,7 @@ _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_SECONDS_PER_PIECE = 2.0
 
-Problem = str | TabularCMDP | ContinuousCMDP | Simulator
+Trainable = str | Problem | Simulator
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Progress:
 
 
 def train(
-    problem: Problem,
+    problem: Trainable,
     algorithm: str | Learner = "opdop",
     *,
     episodes: int,
@@ -136,7 +136,7 @@ def train(
 
 def execute(
     config: RunConfig,
-    problem: Problem | None = None,
+    problem: Trainable | None = None,
     *,
     checkpoint: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -163,7 +163,7 @@ class _How:
     piece: int | None = None
 
 
-def _train(problem: Problem, algorithm: str | Learner, given: dict[str, Any], how: _How) -> Run:
+def _train(problem: Trainable, algorithm: str | Learner, given: dict[str, Any], how: _How) -> Run:
     if not how.checkpoint_seconds >= 0.0:
         raise InvalidParameterError(f"checkpoint_seconds is {how.checkpoint_seconds!r}; expected a number, at least 0.")
     before = 0 if how.start is None else int(how.start.episodes[-1])
@@ -184,7 +184,7 @@ class _Trainer:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Trainable,
         algorithm: str | Learner,
         given: dict[str, Any],
         task: Task | None,
@@ -193,14 +193,11 @@ class _Trainer:
     ) -> None:
         if isinstance(problem, str):
             problem = make(problem)
-        elif isinstance(problem, ContinuousCMDP):
-            problem = problem.tabular()
-        self.cmdp: TabularCMDP | None = None
+        known = problem if isinstance(problem, Problem) else None
         self.optimum: Optimum | None = None
-        if isinstance(problem, (ModelSimulator, ContinuousSimulator)):
-            self.cmdp, given["noisy"] = problem.cmdp, problem.noisy
-        elif isinstance(problem, TabularCMDP):
-            self.cmdp = problem
+        if isinstance(problem, KnownSimulator):
+            known, given["noisy"] = problem.problem, problem.noisy
+        self.cmdp: TabularCMDP | None = None if known is None else known.tabular()
         named = isinstance(algorithm, str)
         if not named and (given["parameters"] or given["dual_bound"] is not None):
             raise InvalidParameterError("parameters and dual_bound belong to algorithms chosen by name.")
@@ -212,21 +209,22 @@ class _Trainer:
             }
         )
         planned = config.planned_episodes or before + config.episodes
-        if self.cmdp is not None:
-            own = None if isinstance(problem, TabularCMDP) else problem
-            plays = ModelSimulator if self.cmdp.continuous is None else ContinuousSimulator
-            self.simulator: Simulator = own or plays(self.cmdp, seed=config.seed, noisy=config.noisy)
-            self.optimum = solve(self.cmdp)
-            self.display = self.cmdp.display
+        if known is not None:
+            if isinstance(problem, Problem):
+                self.simulator: Simulator = problem.simulator(seed=config.seed, noisy=config.noisy)
+            else:
+                self.simulator = problem
+            self.optimum = solve(known)
+            self.display = known.display
             gap = config.slater_gap if config.slater_gap is not None else self.optimum.slater_gap or None
-            task = _task_of(self.cmdp, planned, config.failure_probability, gap, config.noisy)
+            task = _task_of(known, planned, config.failure_probability, gap, config.noisy)
         elif task is None:
             raise InvalidParameterError(
                 f"{type(problem).__name__} is a simulator whose model is not known: say what is known of it with "
                 "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
             )
         else:
-            assert not isinstance(problem, (str, TabularCMDP))
+            assert not isinstance(problem, Problem)
             self.simulator, self.display = problem, Display.plain(task.num_constraints)
         self.task = task
         self.config = config.but(
@@ -247,11 +245,12 @@ class _Trainer:
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # the last one played
         self.seconds = 0.0
         self.origin: dict[str, Any] = {
-            "model": None if self.cmdp is None else fingerprint(self.cmdp),
+            "model": None if known is None else fingerprint(known),
             "task": None if self.cmdp is not None else facts_of(self.simulator, task),
         }
-        if self.cmdp is not None and self.cmdp.continuous is not None:
-            self.origin["discretisation"] = refine(self.cmdp).record()
+        refinement = None if known is None else refine(known)
+        if refinement is not None:
+            self.origin["discretisation"] = refinement.record()
 
     def _learner(self, algorithm: str | Learner) -> Any:
         config = self.config
@@ -379,9 +378,7 @@ class _Trainer:
         policy = TabularPolicy.trusted(self.policy.copy())
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
-            visits = self.occupancy.sum(axis=2, keepdims=True)
-            share = self.occupancy / np.where(visits > 0.0, visits, 1.0)
-            mixture = TabularPolicy(np.where(visits > 0.0, share, policy.table))
+            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table)
         else:
             mixture = PolicyMixture(self.reservoir)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
@@ -468,9 +465,10 @@ class _Trainer:
         restore_simulator(self.simulator, meta["simulator"])
 
 
-def _task_of(cmdp: TabularCMDP, planned: int, failure_probability: float, gap: float | None, noisy: bool) -> Task:
+def _task_of(problem: Problem, planned: int, failure_probability: float, gap: float | None, noisy: bool) -> Task:
+    cmdp, features = problem.tabular(), problem.learner_features
     sizes = cmdp.horizon, cmdp.num_states, cmdp.num_actions
-    return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, failure_probability, gap, noisy, cmdp.features)
+    return Task(*sizes, cmdp.thresholds, cmdp.initial, planned, failure_probability, gap, noisy, features)
 
 
 def _check_sizes(theirs: Task, ours: Task) -> None:

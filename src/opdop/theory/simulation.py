@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ import numpy as np
 
 from opdop.algorithms import OPDOP, Estimates, Task, find
 from opdop.algorithms.constants import Constants, choose
-from opdop.model import Episode, InvalidParameterError, ModelSimulator, TabularCMDP, TabularPolicy
+from opdop.model import Episode, InvalidParameterError, ModelSimulator, Problem, TabularCMDP, TabularPolicy
 from opdop.model.features import Features, one_hot
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, solve, value_functions
@@ -34,19 +35,20 @@ class Case:
     @classmethod
     def of(
         cls,
-        cmdp: TabularCMDP,
+        problem: Problem,
         *,
         algorithm: str | None = None,
         noisy: bool = False,
         preset: str = "certified",
     ) -> Case:
         """Return a case; models with known features are learnt by least squares unless told otherwise."""
+        cmdp = problem.tabular()
         chosen = algorithm or ("opdop-lstd" if cmdp.features is not None else "opdop")
         if chosen not in ("opdop", "opdop-lstd"):
             raise InvalidParameterError(
                 f"{chosen!r} cannot be verified: the paper's statements are about 'opdop' and 'opdop-lstd'."
             )
-        if cmdp.continuous is not None:
+        if problem.num_states == math.inf:
             raise InvalidParameterError(
                 f"{cmdp.display.name or 'this problem'} has continuous states, and the theorem is for finitely many: "
                 "verify a problem with a finite number of states."

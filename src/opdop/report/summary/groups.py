@@ -115,7 +115,7 @@ class Section:
             built = make(run.config.problem, **run.config.problem_parameters)
         except OpdopError:
             return None
-        return built if fingerprint(built) == run.origin["model"] else None
+        return built.tabular() if fingerprint(built) == run.origin["model"] else None
 
     @property
     def costs(self) -> tuple[Cost, Cost, Cost]:

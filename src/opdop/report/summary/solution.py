@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from opdop.model import Quantity, TabularCMDP
+from opdop.model import Problem, Quantity, TabularCMDP
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Refinement, refine, solve
 
@@ -69,10 +69,15 @@ class Promise:
 class Answer:
     """A problem, its exact optimum, the time that finding it took, and how fine it is if it is a discretisation."""
 
-    cmdp: TabularCMDP
+    problem: Problem
     optimum: Optimum
     seconds: float
     refinement: Refinement | None = None
+
+    @property
+    def cmdp(self) -> TabularCMDP:
+        """The finite model in which values are measured."""
+        return self.problem.tabular()
 
     @property
     def reward(self) -> Quantity:
@@ -135,13 +140,13 @@ class Answer:
         }
 
 
-def answer(cmdp: TabularCMDP) -> Answer:
+def answer(problem: Problem) -> Answer:
     """Solve a problem exactly, and time it; loading the compiled kernels is not part of the time."""
-    _load_kernels(sparse_form=cmdp.is_sparse)
+    _load_kernels(sparse_form=problem.tabular().is_sparse)
     started = time.perf_counter()
-    optimum = solve(cmdp)
+    optimum = solve(problem)
     seconds = time.perf_counter() - started
-    return Answer(cmdp, optimum, seconds, None if cmdp.continuous is None else refine(cmdp))
+    return Answer(problem, optimum, seconds, refine(problem))
 
 
 def discretisation_text(record: Mapping[str, Any], reward: Quantity) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
-from opdop.model import Display, Quantity, TabularCMDP
+from opdop.model import Display, Problem, Quantity
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_summary import Learnt, Measure, constants_text
 from opdop.report.summary.solution import Answer, Promise, better, discretisation_text, duration, number, short_number
@@ -72,7 +73,7 @@ def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
     cmdp, promises = answer.cmdp, answer.promises
     return [
         cmdp.display.name,
-        f"{cmdp.num_states:,}" if cmdp.continuous is None else "∞",
+        "∞" if answer.problem.num_states == math.inf else f"{cmdp.num_states:,}",
         f"{cmdp.num_actions:,}",
         f"{cmdp.horizon:,}",
         f"{cmdp.num_constraints}",
@@ -108,7 +109,7 @@ def problem_page(entry: Environment, answer: Answer) -> RenderableType:
         meaning = Text.assemble(parameter.help, "\n", (parameter.expected, "dim"))
         parameters.add_row(key, setting_text(parameter.default), meaning)
     facts = _grid()
-    facts.add_row("size", sizes(cmdp))
+    facts.add_row("size", sizes(answer.problem))
     for label, words in units(answer):
         facts.add_row(label, words)
     facts.add_row("source", source(entry))
@@ -134,7 +135,7 @@ def answer_page(answer: Answer, *, width: int) -> RenderableType:
     duals = ", ".join(f"{dual:.6g}" for dual in optimum.dual)
     words = f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g} (signals in [0, 1])"
     facts.add_row("model units", words)
-    facts.add_row("size", sizes(cmdp))
+    facts.add_row("size", sizes(answer.problem))
     if answer.refinement is not None:
         facts.add_row("discretised", discretisation_text(answer.refinement.record(), answer.reward))
     facts.add_row("parameters", settings(cmdp.display) or "none")
@@ -193,21 +194,20 @@ def preset_parameters() -> dict[str, dict[str, float]]:
     return {name: dict(choose(task, name).parameters) for name in presets()}
 
 
-def sizes(cmdp: TabularCMDP) -> str:
-    """Return the sizes of a model in words."""
-    words = sizes_text(cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
-    if cmdp.continuous is None:
-        return words
-    nodes, cells = cmdp.continuous.features.nodes, cmdp.continuous.cells
-    rest = words.split(", ", 1)[1]
-    axes = "" if nodes.dim == 1 else f" along each of {nodes.dim} axes"
-    return f"continuous states, {rest}; {len(nodes)} {nodes.name} nodes, measured on {cells} cells{axes}"
+def sizes(problem: Problem) -> str:
+    """Return the sizes of a problem in words."""
+    cmdp = problem.tabular()
+    words = sizes_text(problem.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)
+    return f"{words}; {problem.discretisation}" if problem.discretisation else words
 
 
-def sizes_text(*counts: int) -> str:
-    """Return S, A, H and I in words."""
+def sizes_text(*counts: float) -> str:
+    """Return S, A, H and I in words; infinitely many states are called continuous."""
     named = zip(counts, ("state", "action", "stage", "promise"), strict=True)
-    return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in named)
+    return ", ".join(
+        f"{'continuous' if count == math.inf else f'{count:,}'} {word}{'' if count == 1 else 's'}"
+        for count, word in named
+    )
 
 
 def settings(display: Display) -> str:
