@@ -225,7 +225,7 @@ def test_an_infeasible_promise_is_said_in_the_words_and_units_of_the_problem():
     with pytest.raises(InfeasibleError) as caught:
         solve(model)
     assert str(caught.value) == (
-        "no policy keeps every promise: spill <= 2 t (best compromise: 4 t); ships >= 10 ships (best compromise: "
+        "no policy satisfies all constraints: spill <= 2 t (max-slack policy: 4 t); ships >= 10 ships (max-slack policy: "
         "20 ships). As utilities: thresholds [3, 2], best achievable [2, 4], short by 1. Lower the thresholds by at "
         "least that."
     )
@@ -233,7 +233,9 @@ def test_an_infeasible_promise_is_said_in_the_words_and_units_of_the_problem():
 
 @every_way
 def test_infeasible_errors_say_so_plainly(way: Way):
-    with pytest.raises(InfeasibleError, match=r"no policy keeps every promise: utility 0 >= 3 \(best compromise: 2\)"):
+    with pytest.raises(
+        InfeasibleError, match=r"no policy satisfies all constraints: utility 0 >= 3 \(max-slack policy: 2\)"
+    ):
         way.solve(way.bandit([0.0, 1.0], [0.5, 0.0], 3.0, horizon=4))
 
 

@@ -203,7 +203,7 @@ def test_mistakes_are_answered_in_a_line(arguments: tuple[str, ...], answer: str
 
 
 def test_promises_that_no_policy_keeps_end_with_status_1() -> None:
-    assert "no policy keeps every promise" in refused("run", "queue", "--set", "throughput=11", status=1)
+    assert "no policy satisfies all constraints" in refused("run", "queue", "--set", "throughput=11", status=1)
 
 
 def test_resume_takes_everything_from_its_folder(kept: Path) -> None:

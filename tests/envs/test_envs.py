@@ -1,4 +1,4 @@
-"""Every problem that ships: known optima, what all must promise, and what wrong parameters lead to."""
+"""Every problem that ships: known optima, what all must have in common, and what wrong parameters lead to."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_media_streaming_has_the_optimum_of_the_dope_experiments() -> None:
     assert optimum.dual == pytest.approx([0.495], abs=5e-4)
     assert shown(cmdp, optimum.unconstrained.reward) == pytest.approx(5.393, abs=5e-4)
     assert cmdp.display.quantities[0].text(optimum.value) == "6.7467 steps"
-    assert cmdp.display.quantities[1].promise(cmdp.thresholds[0]) == "fast services <= 5 services"
+    assert cmdp.display.quantities[1].constraint(cmdp.thresholds[0]) == "fast services <= 5 services"
 
 
 def test_media_streaming_unconstrained_serves_fast_always() -> None:
@@ -72,6 +72,20 @@ def test_inventory_unconstrained_earns_the_mean_demand_every_day() -> None:
     assert cmdp.display.quantities[1].shown(cmdp.thresholds[0]) == pytest.approx(3.5 * 19, abs=1e-9)
     # From an occupancy-measure LP written apart from this package and solved by HiGHS.
     assert shown(cmdp, optimum.value) == pytest.approx(80.98885137539158, abs=1e-6)
+
+
+def test_inventory_is_the_one_that_the_paper_describes_and_its_code_pays_a_sold_out_store() -> None:
+    cmdp = make("inventory").tabular()
+    optimum = solve(cmdp).value
+    levels, units = np.indices((6, 6))
+    sales = np.minimum(levels, units) @ np.array(cmdp.display.parameters["demand"])  # by units in store after the order
+    paid = sales[np.minimum(levels + units, 5)] / sales.max()
+    kernel = cmdp.transition_matrix(0).reshape(6, 6, 6)
+    variant = TabularCMDP(kernel, paid, cmdp.utilities, cmdp.thresholds, horizon=7)
+    assert optimum == pytest.approx(6.13552, abs=5e-6)
+    assert solve(variant).value == pytest.approx(6.66532, abs=5e-6)
+    for value in ("6.13552", "6.66532"):
+        assert value in environments()["inventory"].description
 
 
 def test_inventory_cuts_orders_that_do_not_fit() -> None:
@@ -238,7 +252,7 @@ def test_random_tabular_gives_up_when_nothing_binds() -> None:
         make("random-tabular", share=1e-6)
 
 
-# What every problem promises
+# Facts about every problem
 
 
 @every_environment
@@ -415,7 +429,7 @@ def test_every_value_within_bounds_makes_a_problem_or_says_why_not(name: str, da
     try:
         assert solve(cmdp).value <= cmdp.horizon + 1e-9
     except InfeasibleError:
-        assert name in ("hospital-beds", "inventory", "queue", "reservoir")  # elsewhere doing nothing keeps the promise
+        assert name in ("hospital-beds", "inventory", "queue", "reservoir")  # elsewhere doing nothing is feasible
 
 
 @given(

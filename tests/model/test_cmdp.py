@@ -280,17 +280,19 @@ def test_explicit_zeros_of_a_sparse_model_are_not_kept():
 
 
 @pytest.mark.parametrize(
-    ("quantity", "value", "shown", "text", "promise"),
+    ("quantity", "value", "shown", "text", "constraint"),
     [
         (Quantity("reward"), 2.5, 2.5, "2.5000", "reward >= 2.5"),
         (Quantity("goods", unit="t", scale=20.0), 2.5, 50.0, "50.0000 t", "goods >= 50 t"),
         (Quantity("cost", unit="EUR", scale=-4.0, offset=40.0), 2.5, 30.0, "30.0000 EUR", "cost <= 30 EUR"),
     ],
 )
-def test_a_quantity_speaks_in_its_own_units(quantity: Quantity, value: float, shown: float, text: str, promise: str):
+def test_a_quantity_is_shown_in_its_own_units(
+    quantity: Quantity, value: float, shown: float, text: str, constraint: str
+):
     assert quantity.shown(value) == shown
     assert quantity.text(value) == text
-    assert quantity.promise(value) == promise
+    assert quantity.constraint(value) == constraint
 
 
 @given(st.floats(-100, 100), st.floats(-100, 100), st.floats(0, 10), st.floats(0, 10))

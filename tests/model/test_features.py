@@ -230,7 +230,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "base that does not sum to 1": (
         lambda: mixture([GOOD, with_entry((2, 3, 2), (1, 2, 0), 0.75)], ones(2, 3, 1)),
-        r"bases\[1\] is not a kernel: in state 1, action 2 it sums to 1.25",
+        r"bases\[1\]\[5, :\] sums to 1.25; expected a probability distribution, sum 1. \(state 1, action 2\)",
     ),
     "base with a negative entry": (
         lambda: mixture([np.where(np.arange(12).reshape(2, 3, 2) == 10, -0.5, GOOD) + 0.0], ones(2, 3, 1)),
@@ -238,11 +238,11 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "base with a negative entry that sums to 1": (
         lambda: mixture([np.array([[[1.0, 0.0]], [[1.5, -0.5]]])], ones(2, 1, 1)),
-        r"bases\[0\] is not a kernel: in state 1, action 0, next state 1 it is -0.5",
+        r"bases\[0\]\[1, 1\] \(state 1, action 0, next state 1\) is -0.5; expected a finite probability",
     ),
     "sparse base with nan": (
         lambda: mixture([sparse.csr_array(with_entry((6, 2), (4, 1), np.nan))], ones(2, 3, 1)),
-        r"bases\[0\] is not a kernel: in state 1, action 1",
+        r"bases\[0\]\[4, 1\] \(state 1, action 1, next state 1\) is nan",
     ),
     "dense base with nan": (
         lambda: mixture([with_entry((2, 3, 2), (1, 0, 1), np.nan)], ones(2, 3, 1)),
@@ -250,7 +250,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "sparse base with broken indices": (
         lambda: mixture([broken()], ones(2, 1, 1)),
-        r"bases\[0\] is a broken sparse matrix",
+        r"bases\[0\] has indices out of range",
     ),
     "sparse base of complex numbers": (
         lambda: mixture([sparse.csr_array(np.eye(2) * 1j)], ones(2, 1, 1)),

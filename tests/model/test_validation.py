@@ -264,14 +264,14 @@ def _(arguments: Arguments, sketch: Sketch, rng: np.random.Generator) -> Sequenc
 def _(arguments: Arguments, sketch: Sketch, rng: np.random.Generator) -> Sequence[str]:
     label, matrix = some_stage(arguments, rng)
     matrix.indices[rng.integers(matrix.nnz)] = rng.choice([-1, 10**6, matrix.shape[1]])
-    return [f"{label} is a broken sparse matrix", "expected them within"]
+    return [f"{label} has indices out of range", "expected them within"]
 
 
 @corruption("sparse transitions: row starts that go back", SPARSE)
 def _(arguments: Arguments, sketch: Sketch, rng: np.random.Generator) -> Sequence[str]:
     label, matrix = some_stage(arguments, rng)
     matrix.indptr[-1] = -1
-    return [f"{label} is a broken sparse matrix", "expected them within"]
+    return [f"{label} has indices out of range", "expected them within"]
 
 
 for _convert in ("tocoo", "tocsc"):
@@ -282,7 +282,7 @@ for _convert in ("tocoo", "tocsc"):
         rows = matrix.coords[0] if convert == "tocoo" else matrix.indices
         rows[rng.integers(matrix.nnz)] = 10**6
         arguments["transitions"] = matrix
-        return ["transitions is a broken sparse matrix", "expected them within"]
+        return ["transitions has indices out of range", "expected them within"]
 
 
 # Signals, thresholds, first states, horizon

@@ -350,7 +350,7 @@ def test_a_run_that_raises_is_kept_as_failed_and_the_others_go_on(tmp_path: Path
         assert len(list(sweep.runs())) == 2
         assert sweep.missing == ()
         assert [(each.type, each.tries) for each in sweep.failed] == [("InfeasibleError", 1)] * 2
-        assert all("no policy keeps every promise" in each.error for each in sweep.failed)
+        assert all("no policy satisfies all constraints" in each.error for each in sweep.failed)
         assert all("Traceback" in each.traceback and each.when for each in sweep.failed)
         assert {each.key for each in sweep.failed} == {
             job.key for job in sweep.jobs if job.record() == sweep.failed[job.seed].job

@@ -1,4 +1,4 @@
-"""Random problems whose constraint binds: what is drawn is drawn again until it does."""
+"""Draw random problems until one has a constraint that clearly binds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from opdop.model import InvalidParameterError, TabularCMDP
 from opdop.planning import solve
 
 ATTEMPTS = 100
-# A constraint that binds by a hair tests nothing: it must cost this share of the reward, and the largest utility must
-# be this share of what H stages could give.
+# A constraint that hardly binds is no test: it must cost this share of the reward, and the largest utility must be this
+# share of H.
 CLEARLY = 0.01
 # No threshold may be 0, and any policy reaches this one.
 SLACK = 1e-300

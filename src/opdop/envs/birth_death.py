@@ -1,4 +1,4 @@
-"""States in a row, of which one stage changes the number by one at most."""
+"""Birth-death chains: in one stage the state changes by one at most."""
 
 from __future__ import annotations
 

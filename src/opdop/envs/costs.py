@@ -16,7 +16,7 @@ class Cost:
     """A cost between 0 and `most` in each of `stages` stages.
 
     >>> fast = Cost("fast services", "services", most=1, stages=10)
-    >>> fast.quantity.promise(fast.threshold(4))
+    >>> fast.quantity.constraint(fast.threshold(4))
     'fast services <= 4 services'
     """
 

@@ -1,4 +1,4 @@
-"""A ward that admits planned patients and must have room for emergencies: the problem that a hospital knows."""
+"""A hospital ward that admits planned patients and must have room for emergencies; of our own design."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def hospital_beds(
     """Every morning a bed manager of a ward of 12 beds sees how many are occupied, and calls in planned patients.
 
     Then some patients go home: each with the same chance, so that an average stay lasts 4 days. The planned patients
-    who were called take free beds; who finds none goes home untreated. During the day emergencies arrive, 1.5 on
-    average and Poisson, and who finds no bed is turned away to another hospital. The aim is to treat as many planned
-    patients as possible in two weeks; the promise is to turn away at most 2 emergencies, on average. What the manager
-    has to learn is how long patients stay and how many emergencies come. Of our own design; rewards and costs are the
-    expected numbers of patients, given the beds occupied in the morning and those called in.
+    who were called take free beds; those who find none go home untreated. During the day emergencies arrive, 1.5 on
+    average and Poisson, and those who find no bed are turned away to another hospital. The aim is to treat as many
+    planned patients as possible in two weeks; the constraint is to turn away at most 2 emergencies, on average. The
+    manager has to learn how long patients stay and how many emergencies come. Rewards and costs are the expected
+    numbers of patients, given the beds occupied in the morning and the patients called in.
     """
     if occupied > beds:
         raise InvalidParameterError(f"occupied is {occupied}; expected at most the number of beds, {beds}.")

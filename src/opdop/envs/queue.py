@@ -38,8 +38,9 @@ def queue(
     system ends with probability s, and independently a customer comes in with probability f. The number in the system
     therefore grows by one with probability f (1 - s) and shrinks by one with probability s (1 - f); a customer who
     finds the system empty may be served within the slot, and a full system admits nobody. Each customer in the system
-    at the beginning of a slot costs one customer-slot, the total of which is to be small. Two promises pull apart:
-    the service effort has a budget, and enough customers must be admitted. The numbers are ours; both promises bind.
+    at the beginning of a slot costs one customer-slot, the total of which is to be small. Two constraints
+    conflict: the service effort has a budget, and enough customers must be admitted. The numbers are ours; both
+    constraints bind.
     """
     if len(service) != len(effort):
         raise InvalidParameterError(

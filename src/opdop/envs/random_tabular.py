@@ -40,8 +40,8 @@ def random_tabular(
 ) -> TabularCMDP:
     """Every row of every kernel is drawn from a Dirichlet distribution, every reward and utility at random.
 
-    The threshold is a share of the largest utility that any policy has. A model in which keeping to it costs less than
-    a hundredth of the reward is thrown away and drawn again, from the next of the seed's streams. Models with many
+    The threshold is a share of the largest utility that any policy has. A model in which satisfying it costs less
+    than a hundredth of the reward is drawn again, from the next of the seed's streams. Models with many
     states should limit `successors`: their kernels are then sparse, each row over that many distinct next states, all
     sets equally likely. Large models with uniform signals seldom bind at the default share; at .8 most do.
     """

@@ -33,7 +33,7 @@ _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a problem says of one of its parameters; written as Annotated[int, Parameter("...", low=1)] = 6.
+    """The meaning and bounds of one of a problem's parameters; written as Annotated[int, Parameter("...", low=1)] = 6.
 
     `low` and `high` may be reached, `above` and `below` may not. Of a list, each entry lies within the bounds.
     The last three fields are read from the function's signature.
@@ -76,7 +76,7 @@ class Parameter:
         return clean
 
     def read(self, text: str, label: str) -> Value:
-        """Return the value that a text from a command line stands for, or raise InvalidParameterError."""
+        """Return the value of a text from a command line, or raise InvalidParameterError."""
         words = text.strip()
         if self.optional and words.lower() in _NONE:
             return None
@@ -124,7 +124,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Environment:
-    """A problem that ships: its name, its words, its parameters, and the function that builds it."""
+    """A problem that ships: its name, summary and description, its parameters, and the function that builds it."""
 
     name: str
     summary: str
@@ -293,7 +293,7 @@ def _read_number(text: str, kind: Kind) -> object:
 def _show(value: object) -> str:
     try:
         text = repr(value)
-    except Exception:  # whatever a foreign object raises while being shown, or a number too long to print
+    except Exception:  # a foreign object may raise anything while it is shown; a number may be too long to print
         text = "something that cannot be shown"
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -1,4 +1,4 @@
-"""A water reservoir that sells electricity and must not run low: the problem with infinitely many states."""
+"""A water reservoir that sells electricity and must not run low: continuous states, of our own design."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opdop.model.validation import Floats
 _LARGEST = 60_000_000  # numbers in the discretised kernels
 
 
-@environment("reservoir", summary="Sell water power, and keep enough water: the level is a number, not a cell.")
+@environment("reservoir", summary="Sell water power, and keep enough water: the level is a continuous state.")
 def reservoir(
     *,
     stages: Annotated[int, Parameter("months in one episode", low=1, high=1000)] = 6,
@@ -51,11 +51,11 @@ def reservoir(
     """Each month an operator chooses how much water of a reservoir goes through the turbines.
 
     A hm³ at full head gives .25 GWh, at an empty reservoir half of that, and the price has a season, so it pays to
-    release a lot at a high level in a dear month. The promise is to have at least 52 hm³ at the beginning of the month,
-    on average. The level is any number from 0 to 100 hm³. After a release it lies between known zones; from each zone
-    the next month's level has one of a few known densities, with odds that the operator does not know and that depend
-    on the season's inflow. So the kernel is linear in zones * shapes known features. Optimum and regret are those of a
-    discretisation, whose error is estimated by refining it; the level itself is never rounded. Of our own design.
+    release a lot at a high level in a dear month. The constraint is to have at least 52 hm³ at the beginning of the
+    month, on average. The level is any number from 0 to 100 hm³. After a release it lies between known zones; from each
+    zone the next month's level has one of a few known densities, with odds that the operator does not know and that
+    depend on the season's inflow. So the kernel is linear in zones * shapes known features. Optimum and regret are of a
+    discretisation, whose error is estimated by refining it; the level itself is never rounded.
     """
     most = max(releases)
     if start > capacity or reserve >= capacity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -21,10 +21,9 @@ from opdop.model.validation import (
     as_size,
     check_distributions,
     check_sparse,
+    check_sparse_rows,
     check_unit_interval,
     number,
-    place,
-    row_sum_message,
     whole_number,
 )
 
@@ -33,7 +32,7 @@ _SHAPES = "[H,S,A,S], [S,A,S] with horizon=H, or scipy.sparse [S*A,S] (one with 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class TabularCMDP:
-    """An episodic constrained MDP with finitely many states: maximise reward, keep each utility above its threshold.
+    """An episodic constrained MDP with finitely many states: maximise reward, with each utility above its threshold.
 
     Args:
         transitions: P(y | x, a) as [H, S, A, S]; or [S, A, S] with `horizon`; or scipy.sparse [S*A, S] with
@@ -47,7 +46,7 @@ class TabularCMDP:
 
     Raises InvalidModelError, naming the entry that is wrong, if these do not make a model.
 
-    Two states; action 1 moves to the other state and pays in state 0, and must be rare:
+    Two states; action 1 moves to the other state, earns 1 in state 0, and is limited by the constraint:
 
     >>> import numpy as np
     >>> P = np.zeros((2, 2, 2)); P[0, 0, 0] = P[1, 0, 1] = P[0, 1, 1] = P[1, 1, 0] = 1
@@ -66,7 +65,7 @@ class TabularCMDP:
     thresholds: Floats  # [I]
     initial: Floats  # [S]
     display: Display
-    features: Features | None  # those of a linear kernel, if it has one: what a learner may be told
+    features: Features | None  # of the linear kernel, if it has one; a learner may be told
     usual_episodes: ClassVar[int] = 100_000
     discretisation: ClassVar[str] = ""
 
@@ -106,16 +105,16 @@ class TabularCMDP:
         self.__setstate__(fields)
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        """Take all fields and freeze their arrays; also what copies and pickles go through, which forget the latter."""
+        """Take all fields and freeze their arrays; copies and pickles go through here, and would not be frozen else."""
         self.__dict__.update(fields)
         for array in (*self.transitions, self.signals, self.thresholds, self.initial):
             array.setflags(write=False)
 
-    def with_display(self, display: Display) -> TabularCMDP:
+    def with_display(self, display: Display) -> Self:
         """Return the same model with other words and units."""
         return self._changed(display=_read_display(display, self.num_constraints))
 
-    def with_thresholds(self, thresholds: Any) -> TabularCMDP:
+    def with_thresholds(self, thresholds: Any) -> Self:
         """Return the same model with other thresholds; the rest is shared, not copied."""
         bounds = _read_thresholds(thresholds, self.horizon)
         if len(bounds) != self.num_constraints:
@@ -124,14 +123,14 @@ class TabularCMDP:
             )
         return self._changed(thresholds=bounds)
 
-    def with_features(self, features: Features) -> TabularCMDP:
+    def with_features(self, features: Features) -> Self:
         """Return the same model with the features of its linear kernel."""
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
 
-    def _changed(self, **fields: Any) -> TabularCMDP:
-        model = object.__new__(TabularCMDP)
+    def _changed(self, **fields: Any) -> Self:
+        model = object.__new__(type(self))
         model.__setstate__({**self.__dict__, **fields})
         return model
 
@@ -164,7 +163,7 @@ class TabularCMDP:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether transitions are kept in compressed form."""
+        """Whether transitions are stored in compressed form."""
         return isinstance(self.transitions, Sparse)
 
     @property
@@ -226,7 +225,7 @@ class TabularCMDP:
         form = "sparse" if self.is_sparse else "dense"
         stages = "stationary" if self._stored_stages == 1 else "per-stage"
         return (
-            f"TabularCMDP({self.display.name!r}: {self.num_states} states, {self.num_actions} actions, "
+            f"{type(self).__name__}({self.display.name!r}: {self.num_states} states, {self.num_actions} actions, "
             f"{self.horizon} stages, {constraints}, {form}, {stages})"
         )
 
@@ -255,7 +254,7 @@ def _read_transitions(value: Any) -> tuple[Transitions, int | None, int, int]:
 def _read_sparse(matrices: Iterable[Any], label_form: str) -> tuple[Sparse, int, int, int]:
     """Return scipy.sparse [S*A, S] as one kernel form, with H, S and A; checked entry by entry and never dense.
 
-    They are read one after the other, so that an iterator that makes them as it goes never has two of them.
+    They are read one after the other, so that only one matrix of an iterator is in memory at a time.
     """
     name = "transitions"
     starts, successors, probabilities = [np.zeros(1, dtype=np.int64)], [], []
@@ -275,7 +274,9 @@ def _read_sparse(matrices: Iterable[Any], label_form: str) -> tuple[Sparse, int,
         check_sparse(label, matrix)
         csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
         csr.sum_duplicates()
-        _check_sparse_rows(label, csr, found[0] // found[1])
+        sums = check_sparse_rows(label, csr, found[0] // found[1], ROW_SUM_TOLERANCE)
+        if (np.abs(sums - 1.0) > 1e-14).any():
+            csr.data /= sums
         csr.eliminate_zeros()
         starts.append(csr.indptr[1:].astype(np.int64) + starts[-1][-1])
         successors.append(csr.indices.astype(np.int32))
@@ -287,29 +288,10 @@ def _read_sparse(matrices: Iterable[Any], label_form: str) -> tuple[Sparse, int,
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Return the parts as one array, and let go of them."""
+    """Return the parts as one array, and free the parts."""
     whole = np.concatenate(parts)
     parts.clear()
     return whole
-
-
-def _check_sparse_rows(label: str, csr: Any, A: int) -> None:
-    """Raise unless every row is a distribution; divide rows that miss 1 only by rounding."""
-    row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    bad = ~(np.isfinite(csr.data) & (csr.data >= 0.0))
-    if bad.any():
-        entry = int(np.argmax(bad))
-        row, y = int(row_of[entry]), int(csr.indices[entry])
-        where = f"{place(label, (row, y))} (state {row // A}, action {row % A}, next state {y})"
-        raise InvalidModelError(f"{where} is {number(csr.data[entry])}; expected a finite probability, at least 0.")
-    sums = np.bincount(row_of, weights=csr.data, minlength=csr.shape[0])
-    off = np.abs(sums - 1.0)
-    if (off > ROW_SUM_TOLERANCE).any():
-        row = int(np.argmax(off > ROW_SUM_TOLERANCE))
-        message = row_sum_message(label, (row,), float(sums[row]))
-        raise InvalidModelError(f"{message} (state {row // A}, action {row % A})")
-    if (off > 1e-14).any():
-        csr.data /= sums[row_of]
 
 
 def _read_thresholds(value: Any, H: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Constrained MDPs with a linear kernel on [0, 1]^dim, and their discretisations, with which values are measured."""
+"""Constrained MDPs with a linear kernel on [0, 1]^dim, and the discretisations on which policies are measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opdop.model.densities import Density
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
-from opdop.model.linear import assemble, read_weights
+from opdop.model.linear import NO_MODEL, check_integrals, read_weights, signal_tables
 from opdop.model.policy import Policy
 from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
@@ -87,7 +87,9 @@ class ContinuousCMDP:
             initial=_read_initial(initial, features.nodes.dim),
             cells=as_size("cells", cells),
         )
-        _check_integrals(features, midpoint(self.cells, features.nodes.dim))
+        rule = midpoint(self.cells, features.nodes.dim)
+        states = np.concatenate([features.nodes.points, rule.points])
+        check_integrals(features.integral_norms(states, rule), list(states), features.kernel_dim, CELLS_TOLERANCE)
         learner_features, model = self._discretise(self.cells, display)
         vars(self).update(learner_features=learner_features, model=model)
 
@@ -95,7 +97,7 @@ class ContinuousCMDP:
         """Return the discretisation on which policies are measured, with `cells` along each axis or the problem's own.
 
         Its states are the learner's nodes, then the centres of the cells, then given first states. Nodes have
-        probability zero; they are there because the learner's value functions are kept there.
+        probability zero; they are included because the learner stores its value functions there.
         """
         if cells in (None, self.cells):
             return self.model
@@ -164,8 +166,13 @@ class ContinuousCMDP:
         else:
             initial[N + M :] = self.initial[1]
         transitions = kernels[0] if len(kernels) == 1 else kernels
-        signals, H = self.signal_weights, self.horizon
-        return features, assemble(features, transitions, signals, self.thresholds, initial, H, display)
+        rewards, utilities = signal_tables(features, self.signal_weights)
+        try:
+            return features, TabularCMDP(
+                transitions, rewards, utilities, self.thresholds, initial, self.horizon, display=display
+            )
+        except InvalidModelError as error:
+            raise InvalidModelError(f"{NO_MODEL}: {error}") from error
 
     def __repr__(self) -> str:
         dim = self.features.nodes.dim
@@ -188,7 +195,7 @@ class ContinuousSimulator:
         self.generator = np.random.default_rng(seed)
 
     def play(self, policy: Policy) -> Episode:
-        """Play one episode with a policy that is known at every state, as continuous learners propose."""
+        """Play one episode with a policy that has probabilities at every state, as continuous learners propose."""
         problem, random = self.continuous, self.generator
         H, J, features = problem.horizon, len(problem.signal_weights), problem.features
         states, actions = np.empty((H + 1, features.nodes.dim)), np.empty(H, dtype=np.int64)
@@ -213,16 +220,16 @@ class ContinuousSimulator:
         return np.asarray(points[int(dynamic_programming.draw(chances, self.generator.random()))])
 
     def state(self) -> dict[str, Any]:
-        """Return what the next episodes depend on."""
+        """Return all that the next episodes depend on, as JSON data."""
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Go back to a state."""
+        """Go back to a state that `state` returned."""
         self.generator.bit_generator.state = state
 
 
 def _masses(stage: int, density: Floats, points: Floats, rule: Nodes, tolerance: float) -> Floats:
-    """Return the probability of each cell [S, A, M], or say where a kernel is none."""
+    """Return the probability of each cell [S, A, M]; raise where the density is negative or does not integrate to 1."""
     if (density < -_SLACK).any():
         x, a, y = first_index(density == density.min())
         raise InvalidModelError(
@@ -239,18 +246,6 @@ def _masses(stage: int, density: Floats, points: Floats, rule: Nodes, tolerance:
             f"{len(rule)} cells; expected 1. Use more cells, or weights that make it a distribution."
         )
     return np.asarray(masses / sums[..., None])
-
-
-def _check_integrals(features: ContinuousFeatures, rule: Nodes) -> None:
-    states = np.concatenate([features.nodes.points, rule.points])
-    norms, bound = features.integral_norms(states, rule), np.sqrt(features.kernel_dim)
-    if (norms > bound * (1.0 + CELLS_TOLERANCE)).any():
-        x, a = first_index(norms == norms.max())
-        raise InvalidModelError(
-            f"psi of state {states[x]}, action {a} can integrate a V of at most H to a vector of norm "
-            f"{norms[x, a]:.6g} H; the assumption allows sqrt(d1) H = {bound:.6g} H. "
-            "Scale the features down and the weights up."
-        )
 
 
 def _read_initial(initial: Any, dim: int) -> Density | tuple[Floats, Floats]:

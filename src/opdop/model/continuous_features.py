@@ -3,8 +3,8 @@
 Two families with the same methods. `densities`: psi(x, a, y) = left(x, a) outer (q_1(y), ..., q_r(y)) with known
 densities q, which is fast. `general`: any function psi(x, a, y), which is slower.
 
-Value functions are known on a finite set of states that is carried along: the nodes, then any others. The integral of
-V is the quadrature's, sum_j w_j psi(x, a, y_j) V(y_j), and is not normalised: its error is the rule's and nothing else.
+Value functions are stored at finitely many states, the carried ones: the nodes, then any others. The integral of V is
+the quadrature's, sum_j w_j psi(x, a, y_j) V(y_j), and is not normalised: its only error is the rule's.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class GeneralFeatures:
             if density > self.highest:
                 raise InvalidModelError(
                     f"from state {state}, action {action} the density at {y} is {density:g}; highest={self.highest:g} "
-                    "was to be a bound on it."
+                    "is not a bound on it."
                 )
             if level * self.highest < density:
                 return y
@@ -181,7 +181,7 @@ ContinuousFeatures = SeparableFeatures | GeneralFeatures
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """The states on which value functions are kept: the nodes first, then those that only come along."""
+    """The states at which value functions are stored: the nodes first, then others."""
 
     source: ContinuousFeatures
     points: Floats  # [S, dim]

@@ -27,7 +27,7 @@ class Density(Protocol):
         ...
 
     def draw(self, uniforms: Floats) -> Floats:
-        """Return the point [dim] that uniforms [dim] stand for: the inverse of the distribution function."""
+        """Return the point [dim] of uniforms [dim], by the inverse of the distribution function."""
         ...
 
 
@@ -66,7 +66,7 @@ class TruncatedNormal:
         return np.asarray(np.exp(-0.5 * z**2) / (self.deviation * math.sqrt(2.0 * math.pi) * (high - low)))
 
     def draw(self, uniforms: Floats) -> Floats:
-        """Return the point [1] that a uniform stands for."""
+        """Return the point [1] of one uniform."""
         low, high = self._ends
         x = self.mean + self.deviation * float(special.ndtri(low + float(uniforms[0]) * (high - low)))
         return np.array([min(max(x, 0.0), 1.0)])
@@ -96,7 +96,7 @@ class Steps:
         return np.asarray(np.array(self.masses)[cells] * n)
 
     def draw(self, uniforms: Floats) -> Floats:
-        """Return the point [1] that a uniform stands for."""
+        """Return the point [1] of one uniform."""
         masses = np.array(self.masses)
         ends = np.cumsum(masses)
         u = float(uniforms[0]) * ends[-1]
@@ -126,5 +126,5 @@ class Product:
         return np.asarray(np.prod([part.pdf(points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
 
     def draw(self, uniforms: Floats) -> Floats:
-        """Return the point [dim] that uniforms [dim] stand for."""
+        """Return the point [dim] of uniforms [dim]."""
         return np.concatenate([part.draw(uniforms[i : i + 1]) for i, part in enumerate(self.parts)])

@@ -1,4 +1,4 @@
-"""How a problem speaks to people: its own units, the names of its states, and where they lie on a map."""
+"""How a problem is shown: its own units, the names of its states and actions, and their places on a map."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Quantity:
     >>> fast = Quantity("fast services", unit="services", scale=-1.0, offset=10.0)
     >>> fast.shown(5.0)
     5.0
-    >>> fast.promise(5.0)
+    >>> fast.constraint(5.0)
     'fast services <= 5 services'
     """
 
@@ -38,8 +38,8 @@ class Quantity:
         """Return an episode total as text with its unit."""
         return f"{self.shown(value):.{digits}f} {self.unit}".rstrip()
 
-    def promise(self, threshold: float) -> str:
-        """Return the constraint "value >= threshold" as a sentence in the problem's own units."""
+    def constraint(self, threshold: float) -> str:
+        """Return the constraint "value >= threshold" as text, in the problem's own units."""
         sign = "<=" if self.scale < 0 else ">="
         return f"{self.name} {sign} {self.shown(threshold):g} {self.unit}".rstrip()
 
@@ -74,5 +74,5 @@ class Display:
 
     @classmethod
     def plain(cls, constraints: int) -> Display:
-        """Return the display of a model that says nothing of itself."""
+        """Return the display of a model without names and units."""
         return cls("model", quantities=(Quantity("reward"), *(Quantity(f"utility {i}") for i in range(constraints))))

@@ -13,7 +13,7 @@ class OpdopError(Exception):
 
 
 class InvalidModelError(OpdopError, ValueError):
-    """A model, policy or feature map that is not what it claims to be."""
+    """A model, policy or feature map that is not valid."""
 
 
 class InvalidParameterError(OpdopError, ValueError):

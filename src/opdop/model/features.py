@@ -17,7 +17,7 @@ from scipy import sparse
 
 from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
 from opdop.model.errors import InvalidModelError
-from opdop.model.validation import Floats, as_floats, as_size, check_sparse, number
+from opdop.model.validation import Floats, as_floats, as_size, check_sparse, check_sparse_rows
 
 if TYPE_CHECKING:
     from opdop.model.continuous_features import Carried
@@ -30,7 +30,7 @@ _SPARSE, _BEGIN = 0.25, 2  # lists are read faster than a table up to this share
 class Features:
     """What a learner with a linear kernel is told: psi in one of its forms, and varphi [S, A, d2].
 
-    `form` is None for one-hot features, which nobody ever writes out. `kernel_norm` bounds the norm of the kernel's
+    `form` is None for one-hot features, which are never stored. `kernel_norm` bounds the norm of the kernel's
     weights: sqrt(d1) by the paper's assumption, 1 for the weights of a mixture.
     """
 
@@ -43,16 +43,16 @@ class Features:
     signal_norm: float
     form: Form | None
     varphi: Floats  # [d2, A*S], by action; empty for one-hot
-    carried: Carried | None = None  # of continuous states: those on which value functions are kept
+    carried: Carried | None = None  # of continuous states: those at which value functions are stored
 
     @property
     def blocks(self) -> int:
-        """How many regressions the kernel's falls into: one for each pair if features are one-hot, otherwise one."""
+        """The number of regressions for the kernel: one for each pair if features are one-hot, otherwise one."""
         return self.num_states * self.num_actions if self.form is None else 1
 
     @property
     def signal_length(self) -> float:
-        """The largest norm of varphi(x, a); where states are continuous, over those that are carried along."""
+        """The largest norm of varphi(x, a); where states are continuous, over the stored ones."""
         return 1.0 if self.form is None else float(np.sqrt((self.varphi**2).sum(axis=0).max()))
 
     def integrate(self, v: Any) -> Floats:
@@ -181,7 +181,7 @@ def embedding(left: Any, right: Any, varphi: Any) -> Features:
 def array(psi: Any, varphi: Any) -> Features:
     """Return features given as plain arrays: psi [S, A, S, d1], varphi [S, A, d2].
 
-    Of a psi that is mostly zero only the rest is kept, which is faster.
+    A psi that is mostly zero is stored as lists of its other entries, which is faster.
     """
     signal_table, S, A = _varphi(varphi)
     table = as_floats("psi", psi, f"[S,A,S,d1] = [{S},{A},{S},d1]")
@@ -234,20 +234,5 @@ def _base(name: str, base: Any, S: int, A: int) -> Any:
         if table.shape != (S, A, S):
             raise InvalidModelError(f"{name} has shape {list(table.shape)}; expected [S,A,S] = [{S},{A},{S}].")
         matrix = sparse.csr_array(table.reshape(S * A, S))
-    negative = matrix.data < 0.0
-    if negative.any():
-        entry = int(np.argmax(negative))
-        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-        raise InvalidModelError(
-            f"{name} is not a kernel: in state {row // A}, action {row % A}, next state {matrix.indices[entry]} it is "
-            f"{number(matrix.data[entry])}; expected a probability, at least 0."
-        )
-    sums = np.asarray(matrix.sum(axis=1)).ravel()
-    wrong = ~(np.abs(sums - 1.0) <= _ROW_SUMS)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InvalidModelError(
-            f"{name} is not a kernel: in state {row // A}, action {row % A} it sums to {sums[row]:.9g}; expected "
-            "probabilities that sum to 1."
-        )
+    check_sparse_rows(name, matrix, A, _ROW_SUMS)
     return matrix

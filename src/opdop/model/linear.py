@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,17 +14,17 @@ from opdop.model.continuous_features import ContinuousFeatures
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
-from opdop.model.simulator import ModelSimulator, Seed
 from opdop.model.validation import Floats, as_floats, as_size, first_index, place
 
+NO_MODEL = "the features and weights do not make a model"
 _SLACK = 1e-9
 
 AnyFeatures = TypeVar("AnyFeatures", bound=Features | ContinuousFeatures)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class LinearCMDP:
-    """A constrained MDP whose kernel and signals are linear in known features (the paper's Assumption 2).
+class LinearCMDP(TabularCMDP):
+    """A finite constrained MDP whose kernel and signals are linear in known features (the paper's Assumption 2).
 
     Args:
         features: a family from `opdop.model.features`, for finitely many states.
@@ -39,13 +39,8 @@ class LinearCMDP:
     Raises InvalidModelError if the weights are too long, or do not make a model with these features.
     """
 
-    features: Features
     kernel_weights: Floats  # [H, d1], or [1, d1] if stationary
     signal_weights: Floats  # [1+I, H or 1, d2]
-    horizon: int
-    model: TabularCMDP
-    usual_episodes: ClassVar[int] = TabularCMDP.usual_episodes
-    discretisation: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -64,46 +59,14 @@ class LinearCMDP:
         features, theta, signals, H = read_weights(
             features, kernel_weights, reward_weights, utility_weights, thresholds, horizon
         )
-        _check_integrals(features)
-        transitions = _transitions(features, theta, H)
-        model = assemble(features, transitions, signals, thresholds, initial, H, display).with_features(features)
-        vars(self).update(features=features, kernel_weights=theta, signal_weights=signals, horizon=H, model=model)
-
-    def tabular(self) -> TabularCMDP:
-        """Return the exact finite model."""
-        return self.model
-
-    def refinements(self) -> tuple[()]:
-        """Return nothing: the finite model is exact."""
-        return ()
-
-    def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ModelSimulator:
-        """Return a simulator of this model; the same seed gives the same episodes."""
-        return self.model.simulator(seed=seed, noisy=noisy)
-
-    def with_display(self, display: Display) -> LinearCMDP:
-        """Return the same problem with other words and units."""
-        problem = copy.copy(self)
-        vars(problem).update(model=self.model.with_display(display))
-        return problem
-
-    @property
-    def display(self) -> Display:
-        """The problem's own words and units."""
-        return self.model.display
-
-    @property
-    def num_states(self) -> int:
-        """S, the number of states."""
-        return self.model.num_states
-
-    @property
-    def learner_features(self) -> Features:
-        """The features of the kernel, which a learner is told."""
-        return self.features
-
-    def __repr__(self) -> str:
-        return f"LinearCMDP({self.features!r}, {self.horizon} stages, {self.model.num_constraints} constraints)"
+        check_integrals(features.integral_norms(), range(features.num_states), features.kernel_dim, _SLACK)
+        rewards, utilities = signal_tables(features, signals)
+        try:
+            transitions = _transitions(features, theta, H)
+            super().__init__(transitions, rewards, utilities, thresholds, initial, H, display=display)
+        except InvalidModelError as error:
+            raise InvalidModelError(f"{NO_MODEL}: {error}") from error
+        vars(self).update(features=features, kernel_weights=theta, signal_weights=signals)
 
 
 def read_weights(
@@ -142,25 +105,23 @@ def read_weights(
     return features, theta, signals, H
 
 
-def assemble(
-    features: Features,
-    transitions: Any,
-    signal_weights: Floats,
-    thresholds: Any,
-    initial: Any,
-    horizon: int,
-    display: Display | None,
-) -> TabularCMDP:
-    """Return the finite model with these transitions, and with signals that are linear in the features.
-
-    Raises InvalidModelError if they make none; TabularCMDP checks kernels and signals pair by pair.
-    """
+def signal_tables(features: Features, signal_weights: Floats) -> tuple[Floats, Floats]:
+    """Return the rewards [H or 1, S, A] and utilities [I, H or 1, S, A] of weights; rounding beyond 0 or 1 is cut."""
     tables = np.array([[features.signals(weights) for weights in signal] for signal in signal_weights])
     tables = np.where(np.abs(tables) < 1e-12, 0.0, np.where(np.abs(tables - 1.0) < 1e-12, 1.0, tables))
-    try:
-        return TabularCMDP(transitions, tables[0], tables[1:], thresholds, initial, horizon, display=display)
-    except InvalidModelError as error:
-        raise InvalidModelError(f"the features and weights do not make a model: {error}") from error
+    return tables[0], tables[1:]
+
+
+def check_integrals(norms: Floats, states: Sequence[Any], d1: int, slack: float) -> None:
+    """Raise InvalidModelError unless the integrals of psi have norms [S, A] of at most sqrt(d1), up to the slack."""
+    bound = np.sqrt(d1)
+    if (norms > bound * (1.0 + slack)).any():
+        x, a = first_index(norms == norms.max())
+        raise InvalidModelError(
+            f"psi of state {states[x]}, action {a} can integrate a V of at most H to a vector of norm "
+            f"{norms[x, a]:.6g} H; the assumption allows sqrt(d1) H = {bound:.6g} H. "
+            "Scale the features down and the weights up."
+        )
 
 
 def _stages(name: str, value: Any, n: int, H: int, d2: int) -> Floats:
@@ -184,16 +145,6 @@ def _check_norms(name: str, weights: Floats, d: str) -> None:
         raise InvalidModelError(
             f"{place(name, index)} have norm {norms[index]:.6g}; the assumption allows sqrt({d}) = {bound:.6g}. Scale "
             "the features up and the weights down by the same factor."
-        )
-
-
-def _check_integrals(features: Features) -> None:
-    norms, bound = features.integral_norms(), np.sqrt(features.kernel_dim)
-    if (norms > bound * (1.0 + _SLACK)).any():
-        x, a = (int(i) for i in np.unravel_index(int(np.argmax(norms)), norms.shape))
-        raise InvalidModelError(
-            f"psi of state {x}, action {a} can integrate a V of at most H to a vector of norm {norms[x, a]:.6g} H; the "
-            f"assumption allows sqrt(d1) H = {bound:.6g} H. Scale the features down and the weights up."
         )
 
 

@@ -14,7 +14,7 @@ from opdop.model.validation import Floats, as_floats, as_size, check_distributio
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that says how likely each action is."""
+    """Anything that returns action probabilities."""
 
     def probabilities(self, stage: int, state: int) -> Floats:
         """Return the probabilities of the actions, [A]."""
@@ -39,13 +39,13 @@ class TabularPolicy:
         self.__setstate__({"table": values})
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        """Take the table and freeze it; also what copies and pickles go through, which forget the latter."""
+        """Take the table and freeze it; copies and pickles go through here too."""
         self.__dict__.update(fields)
         self.table.setflags(write=False)
 
     @classmethod
     def trusted(cls, table: Floats) -> TabularPolicy:
-        """Return a policy of a table that is known to be one, bit for bit and without a copy."""
+        """Return the policy of a table [H, S, A] that is known to be valid, without checks and without a copy."""
         policy = object.__new__(cls)
         table.setflags(write=False)
         object.__setattr__(policy, "table", table)
@@ -53,7 +53,7 @@ class TabularPolicy:
 
     @classmethod
     def uniform(cls, horizon: int, states: int, actions: int) -> TabularPolicy:
-        """Return the policy that takes every action equally often."""
+        """Return the policy that takes all actions with equal probability."""
         sizes = as_size("horizon", horizon), as_size("states", states), as_size("actions", actions)
         return cls(np.full(sizes, 1.0 / actions))
 
@@ -85,7 +85,7 @@ class TabularPolicy:
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class PolicyMixture:
-    """Several policies, one of which is drawn before each episode and kept until its end.
+    """Several policies, one of which is drawn before each episode and used throughout it.
 
     Its values are the weighted means of the parts' values. `opdop.planning.to_markov` turns it into one Markov
     policy with the same occupancy.
@@ -115,7 +115,7 @@ class PolicyMixture:
         self.__setstate__({"parts": policies, "weights": values})
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        """Take all fields and freeze the weights; also what copies and pickles go through, which forget the latter."""
+        """Take all fields and freeze the weights; copies and pickles go through here too."""
         self.__dict__.update(fields)
         self.weights.setflags(write=False)
 
@@ -124,5 +124,5 @@ class PolicyMixture:
 
 
 def as_policy(policy: Any) -> TabularPolicy:
-    """Return a TabularPolicy as it is, or one made of a table [H, S, A]."""
+    """Return a TabularPolicy as it is, or the policy of a table [H, S, A]; raise InvalidModelError if it is none."""
     return policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)

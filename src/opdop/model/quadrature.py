@@ -50,7 +50,7 @@ class Nodes:
 
 
 def gauss_legendre(count: int, dim: int = 1) -> Nodes:
-    """Return the rule that is exact for polynomials of degree 2 count - 1; for smooth value functions the best."""
+    """Return the rule that is exact for polynomials of degree 2 count - 1: accurate for smooth functions."""
     points, weights = np.polynomial.legendre.leggauss(as_size("count", count))
     return _product("Gauss-Legendre", 0.5 * (points + 1.0), 0.5 * weights, dim)
 
@@ -82,7 +82,7 @@ def simpson(count: int, dim: int = 1) -> Nodes:
 
 
 def monte_carlo(count: int, dim: int = 1, *, seed: int = 0) -> Nodes:
-    """Return nodes drawn once and kept: error of order 1/2 in any dimension."""
+    """Return uniformly random nodes: error of order 1/2 in any dimension."""
     n = _bounded(as_size("count", count), 1)
     points = np.random.default_rng(seed).random((n, as_size("dim", dim)))
     return Nodes("Monte-Carlo", points, np.full(n, 1.0 / n))

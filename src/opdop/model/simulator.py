@@ -22,7 +22,7 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """What was seen in one episode."""
+    """The states, actions and signals of one episode."""
 
     states: NDArray[Any]  # [H+1]; or [H+1, dim] where they are continuous
     actions: NDArray[np.int64]  # [H]
@@ -49,8 +49,8 @@ class ModelSimulator:
     """Plays episodes in a known model; the same seed gives the same episodes.
 
     With `noisy` the observed signals are 0 or 1 with the model's means, otherwise the means themselves.
-    `uniforms_per_episode` uniforms are drawn from one stream for each episode, in a fixed order, so any other way
-    of playing that consumes them in that order sees the same episodes.
+    Each episode takes `uniforms_per_episode` uniforms from one stream in a fixed order; the compiled loop takes them in
+    the same order, and so plays the same episodes.
     """
 
     def __init__(self, cmdp: TabularCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
@@ -63,7 +63,7 @@ class ModelSimulator:
         )
 
     def play(self, policy: Policy | PolicyMixture | Floats) -> Episode:
-        """Play one episode; a mixture first draws the part that it keeps to the end."""
+        """Play one episode; of a mixture, first draw the part that plays it."""
         cmdp = self.cmdp
         if isinstance(policy, PolicyMixture):
             policy = policy.parts[dynamic_programming.draw(policy.weights, self.generator.random())]

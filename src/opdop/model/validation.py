@@ -1,4 +1,4 @@
-"""Checks that turn what a person hands in into clean arrays, or into an error that the person can act on."""
+"""Checks that turn arguments into clean arrays, or raise an error that says what to change."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def place(name: str, index: tuple[int, ...]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number in as few digits as tell it from its neighbours: a value of 1 + 1e-12 must not read as 1."""
+    """Return a number as short text that reads back as the same number: 1 + 1e-12 must not read as 1."""
     short = f"{value:g}"
     return short if float(short) == value else repr(float(value))
 
 
 def whole_number(value: int | np.integer[Any]) -> str:
-    """Return a whole number, or its length where Python refuses to print it."""
+    """Return a whole number as text, or its length in bits if it is too long to print."""
     whole = int(value)
     return f"{whole}" if abs(whole) < 10**30 else f"a number of {whole.bit_length()} bits"
 
@@ -53,7 +53,7 @@ def as_floats(name: str, value: Any, expected: str) -> Floats:
         raise InvalidModelError(f"{name} has masked entries; expected numbers everywhere, {expected}.")
     try:
         array = np.asarray(value)
-    except Exception as error:  # whatever a foreign object raises while being read
+    except Exception as error:  # a foreign object may raise anything while it is read
         raise InvalidModelError(f"{name} cannot be read as an array ({error}); expected {expected}.") from error
     if array.dtype.kind not in "biuf":
         found = f"entries of type {array.dtype}" if array.ndim else f"{reprlib.repr(value)} ({type(value).__name__})"
@@ -94,9 +94,9 @@ def check_unit_interval(name: str, values: Floats) -> None:
 
 
 def check_distributions(name: str, rows: Floats, axes: tuple[int, ...] | None = None) -> None:
-    """Raise unless each row [..., n] is a distribution; then make each sum exactly what rounding allows, in place.
+    """Raise unless each row [..., n] is a distribution; divide, in place, rows whose sum misses 1 only by rounding.
 
-    `axes` is the shape in which a person knows the rows, if they were flattened.
+    `axes` is the shape that error messages refer to, if the rows were flattened.
     """
     shape = rows.shape if axes is None else (*axes, rows.shape[-1])
     negative = rows < 0.0
@@ -111,7 +111,7 @@ def check_distributions(name: str, rows: Floats, axes: tuple[int, ...] | None = 
 
 
 def normalise(name: str, sums: Floats, axes: tuple[int, ...], rows: Floats) -> None:
-    """Raise if a sum is not 1; divide dense rows whose sum misses 1 only by rounding."""
+    """Raise if a sum is not 1; divide, in place, rows whose sum misses 1 only by rounding."""
     off = np.abs(sums - 1.0)
     bad = off > ROW_SUM_TOLERANCE
     if bad.any():
@@ -123,13 +123,13 @@ def normalise(name: str, sums: Floats, axes: tuple[int, ...], rows: Floats) -> N
 
 
 def row_sum_message(name: str, index: tuple[int, ...], total: float) -> str:
-    """Return the sentence about a row that does not sum to 1."""
+    """Return the error message about a row that does not sum to 1."""
     where = f"{name}[{', '.join(map(str, index))}, :]" if index else name
     return f"{where} sums to {total:.9g}; expected a probability distribution, sum 1."
 
 
 def check_sparse(label: str, matrix: Any) -> None:
-    """Raise unless a sparse matrix has real entries within it: scipy trusts indices, and compiled code would follow."""
+    """Raise unless a sparse matrix has real entries and valid indices: compiled code would read beyond its arrays."""
     if matrix.dtype.kind not in "biuf":
         raise InvalidModelError(f"{label} has entries of type {matrix.dtype}; expected real numbers.")
     if matrix.format == "coo":
@@ -142,9 +142,25 @@ def check_sparse(label: str, matrix: Any) -> None:
     else:
         return
     if not sound:
-        raise InvalidModelError(
-            f"{label} is a broken sparse matrix: its indices leave it; expected them within {list(matrix.shape)}."
-        )
+        raise InvalidModelError(f"{label} has indices out of range; expected them within {list(matrix.shape)}.")
+
+
+def check_sparse_rows(label: str, csr: Any, A: int, tolerance: float) -> Floats:
+    """Raise unless each row x*A + a of a kernel is a distribution; return the sum of each entry's row, [entries]."""
+    row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    bad = ~(np.isfinite(csr.data) & (csr.data >= 0.0))
+    if bad.any():
+        entry = int(np.argmax(bad))
+        row, y = int(row_of[entry]), int(csr.indices[entry])
+        where = f"{place(label, (row, y))} (state {row // A}, action {row % A}, next state {y})"
+        raise InvalidModelError(f"{where} is {number(csr.data[entry])}; expected a finite probability, at least 0.")
+    sums = np.bincount(row_of, weights=csr.data, minlength=csr.shape[0])
+    wrong = np.abs(sums - 1.0) > tolerance
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        message = row_sum_message(label, (row,), float(sums[row]))
+        raise InvalidModelError(f"{message} (state {row // A}, action {row % A})")
+    return np.asarray(sums[row_of])
 
 
 def _within(indices: Any, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is true when the model is known: exact values, the exact constrained optimum, and its independent check."""
+"""Exact answers for a known model: values of policies, the constrained optimum, and its check by a linear program."""
 
 from opdop.planning.column_generation import solve_by_column_generation
 from opdop.planning.dual_walk import solve_by_dual_walk

@@ -1,7 +1,8 @@
 """Any number of constraints: the exact optimum by column generation.
 
-The master is a tiny linear program that mixes the corner policies found so far; its multipliers price the signals,
-and one backward induction finds the policy worth most at those prices. It ends when no policy beats the mixture.
+The master problem is a small linear program that mixes the deterministic policies found so far. Its multipliers weight
+the signals, and one backward induction finds the best policy for these weights. The method ends when that policy is no
+better than the mixture.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _SHIFT = 2.0
 
 
 def solve_by_column_generation(cmdp: TabularCMDP) -> Optimum:
-    """Return the exact optimum of a model with any number of constraints."""
+    """Return the exact optimum of a model with any number of constraints.
+
+    Raises InfeasibleError if no policy satisfies all of them.
+    """
     oracle = Oracle(cmdp)
     I = cmdp.num_constraints
     reward = np.eye(1 + I)[0]
@@ -33,7 +37,7 @@ def solve_by_column_generation(cmdp: TabularCMDP) -> Optimum:
     slater = weights @ _totals(pool)
     slack = float((slater[1:] - cmdp.thresholds).min())
     slater_gap = settle_slater_gap(cmdp, slack, slater[1:])
-    # Without slack the thresholds are met only up to rounding, and the master must not call that infeasible.
+    # Without slack the thresholds are attained only up to rounding, which must not make the master infeasible.
     thresholds = np.minimum(cmdp.thresholds, slater[1:]) if slater_gap == 0.0 else cmdp.thresholds
 
     if (greedy.totals[1:] >= thresholds).all():

@@ -1,8 +1,8 @@
 """One constraint: the exact optimum by walking the breakpoints of the dual function.
 
 The dual function D(Y) = max_pi V_r + Y (V_g - b) is convex and piecewise linear; each evaluation is one backward
-induction on r + Y g. Two corner policies, one short of the threshold and one beyond it, are drawn together by the
-secant between them until no policy lies above the line that joins them.
+induction on r + Y g. Of two deterministic policies one is below the threshold and one above it. The slope of the line
+through their values is the next Y; its best policy replaces one of them, until no policy lies above the line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from opdop.planning.optimum import ROUNDING, Optimum, Oracle, assemble, settle_s
 
 
 def solve_by_dual_walk(cmdp: TabularCMDP) -> Optimum:
-    """Return the exact optimum of a model with one constraint."""
+    """Return the exact optimum of a model with one constraint.
+
+    Raises InfeasibleError if no policy satisfies it, and InvalidParameterError if there are several.
+    """
     if cmdp.num_constraints != 1:
         raise InvalidParameterError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}.")
     oracle = Oracle(cmdp)

@@ -1,4 +1,4 @@
-"""The independent check: the same optimum from a linear program over occupancy measures, solved by HiGHS."""
+"""An independent check of the optimum: a linear program over occupancy measures, solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdop.model.validation import Floats
 from opdop.planning.optimum import Optimum, settle_slater_gap
 from opdop.planning.values import Values, policy_with_occupancy
 
-# What the LP's answers may be trusted to, absolutely (HiGHS's own feasibility tolerance).
+# The absolute accuracy of the LP's answers (HiGHS's own feasibility tolerance).
 LP_TOLERANCE = 1e-7
 _INFEASIBLE = 2  # linprog's status
 
@@ -66,7 +66,7 @@ def maximise_reward(flow: Any, inflow: Floats, signals: Floats, thresholds: Floa
     """Return HiGHS's answer to: the largest reward with every utility at its threshold or above."""
     program = {"A_ub": -signals[1:], "b_ub": -thresholds, "A_eq": flow, "b_eq": inflow, "method": "highs-ipm"}
     result = linprog(-signals[0], **program)
-    if result.status == _INFEASIBLE:  # presolve says so of some feasible programs without slack
+    if result.status == _INFEASIBLE:  # presolve reports some feasible programs without slack as infeasible
         result = linprog(-signals[0], **program, options={"presolve": False})
     return _ended(result)
 

@@ -1,4 +1,4 @@
-"""The exact constrained optimum as a result, and the corner policies of which it is made."""
+"""The exact constrained optimum as a result, and the deterministic policies of which it is a mixture."""
 
 from __future__ import annotations
 
@@ -21,28 +21,42 @@ FEASIBILITY = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best that a policy can do while keeping every promise, and what proves it."""
+    """The largest reward under all constraints, a policy that attains it, and the multipliers that prove it.
 
-    value: float  # V_r of the policy
-    utility_values: Floats  # [I]
-    dual: Floats  # [I], optimal multipliers: reward lost for each unit of threshold
-    slater_gap: float  # max over policies of min_i (V_{g_i} - b_i); 0.0 if no policy has slack
-    active: NDArray[np.bool_]  # [I], whether the constraint costs reward (dual > 0)
-    policy: TabularPolicy  # ONE Markov policy that attains all this
-    unconstrained: Values  # of a policy that maximises the reward alone
-    slater: Values  # of a policy that attains the Slater gap
+    Attributes:
+        value: the reward of `policy`, an expected episode total like all values here.
+        utility_values: the utilities of `policy`, [I].
+        dual: the optimal Lagrange multipliers, [I]: the reward lost for each unit by which a threshold is raised.
+        slater_gap: the largest slack that one policy has in all constraints at once, max_pi min_i (V_{g_i} - b_i);
+            exactly 0.0 if no policy has slack.
+        active: whether each constraint costs reward, [I]: its multiplier is above 0.
+        policy: one Markov policy that attains all this.
+        unconstrained: the values of a policy that maximises the reward without constraints.
+        slater: the values of the max-slack policy, which attains the Slater gap.
+        method: how the optimum was found.
+        passes: the number of backward inductions; 0 for a linear program.
+    """
+
+    value: float
+    utility_values: Floats
+    dual: Floats
+    slater_gap: float
+    active: NDArray[np.bool_]
+    policy: TabularPolicy
+    unconstrained: Values
+    slater: Values
     method: str
-    passes: int  # backward inductions made; 0 for a linear program
+    passes: int
 
     @property
     def price(self) -> float:
-        """Reward that the constraints cost: unconstrained optimum less constrained optimum."""
+        """The reward that the constraints cost: the unconstrained optimum less the constrained one."""
         return self.unconstrained.reward - self.value
 
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """A deterministic policy with the totals of all signals."""
+    """A deterministic policy with its values: a corner of the set of values that policies attain."""
 
     actions: NDArray[np.int32]  # [H, S]
     totals: Floats  # [1+I]
@@ -78,7 +92,10 @@ def assemble(
     slater: Floats,
     method: str,
 ) -> Optimum:
-    """Return the optimum that a mixture of corners attains; corners of weight zero are left out."""
+    """Return the optimum that a mixture of corners attains; corners of weight zero are left out.
+
+    `slater` [1+I] are the values of the max-slack policy.
+    """
     used = [m for m in range(len(corners)) if weights[m] > 0.0]
     kept = [corners[m] for m in used]
     shares = weights[used] / weights[used].sum()
@@ -109,17 +126,20 @@ def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> Tabul
 
 
 def settle_slater_gap(cmdp: TabularCMDP, gap: float, utilities: Floats) -> float:
-    """Return the Slater gap, exactly 0.0 if it is nothing but rounding; raise InfeasibleError if it is negative."""
+    """Return the Slater gap, exactly 0.0 if it is only rounding; raise InfeasibleError if it is negative.
+
+    `utilities` [I] are those of the max-slack policy.
+    """
     if abs(gap) <= FEASIBILITY * cmdp.horizon:
         return 0.0
     if gap > 0.0:
         return float(gap)
     wanted = "; ".join(
-        f"{quantity.promise(threshold)} (best compromise: {quantity.shown(best):.6g} {quantity.unit}".rstrip() + ")"
+        f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip() + ")"
         for quantity, threshold, best in zip(cmdp.display.quantities[1:], cmdp.thresholds, utilities, strict=True)
     )
     raise InfeasibleError(
-        f"no policy keeps every promise: {wanted}. As utilities: thresholds {_listed(cmdp.thresholds)}, "
+        f"no policy satisfies all constraints: {wanted}. As utilities: thresholds {_listed(cmdp.thresholds)}, "
         f"best achievable {_listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
         best_utilities=utilities,
         slater_gap=float(gap),

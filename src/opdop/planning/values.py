@@ -86,7 +86,7 @@ def to_markov(cmdp: TabularCMDP, mixture: PolicyMixture) -> TabularPolicy:
 
 
 def fitting_table(cmdp: TabularCMDP, policy: Any) -> Floats:
-    """Return a policy's table [H, S, A], or say that it is not one for this model."""
+    """Return a policy's table [H, S, A]; raise InvalidModelError if it is not one for this model."""
     table = as_policy(policy).table
     expected = (cmdp.horizon, cmdp.num_states, cmdp.num_actions)
     if table.shape != expected:

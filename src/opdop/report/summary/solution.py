@@ -37,7 +37,7 @@ class Promise:
     @property
     def sentence(self) -> str:
         """The promise in the problem's own units."""
-        return self.quantity.promise(self.threshold)
+        return self.quantity.constraint(self.threshold)
 
     @property
     def price_scale(self) -> float:
