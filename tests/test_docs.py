@@ -118,7 +118,7 @@ def test_picture_of_the_path_is_made_by_the_commands_in_the_docs() -> None:
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     assert f"media-streaming-plane.svg docs/images/{PATH_PICTURE}" in text
     file = ROOT / "docs" / "images" / PATH_PICTURE
-    assert "<!-- The way to the optimum -->" in file.read_text(encoding="utf-8")
+    assert "<!-- Path to the optimum -->" in file.read_text(encoding="utf-8")
     assert file.stat().st_size < 300_000
 
 
