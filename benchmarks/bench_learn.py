@@ -100,7 +100,7 @@ def episode_seconds(cmdp: TabularCMDP, learner: opdop.OPDOP, episodes: int, meas
     H, S, A = learner.policy.shape
     best = np.inf
     for attempt in range(8):
-        uniforms = simulator.generator.random((episodes, simulator.uniforms_per_episode))
+        uniforms = simulator.draw(episodes)
         record = loops.Record(
             totals=np.empty((episodes, 2)),
             estimates=np.empty((episodes, 2)),
