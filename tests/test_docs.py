@@ -103,6 +103,15 @@ def test_make_docs_renews_every_generated_page_and_picture() -> None:
     assert f"media-streaming-plane.svg docs/images/{PATH_PICTURE}" in recipe
 
 
+def test_functions_named_beside_the_paper_lines_exist() -> None:
+    text = (ROOT / "docs" / "algorithm.md").read_text(encoding="utf-8").split("## Continuous states")[0]
+    rows = re.findall(r"^\| (?:[\d, ]+|-) \|.*\|(.*)\|$", text, re.MULTILINE)
+    named = {name.split(".")[-1] for row in rows for name in re.findall(r"`([A-Za-z_.]+)`", row)}
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src" / "opdop").rglob("*.py"))
+    assert len(rows) > 20
+    assert {name for name in named if not re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE)} == set()
+
+
 def test_readme_explains_every_preset_as_the_command_line_does() -> None:
     assert all(f"| `{name}` |" in README for name in tables.preset_parameters())
 
