@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv, once. `make help` lists them.
+# Each target first sets up .venv if it is missing or out of date. `make help` lists the targets.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,19 +10,19 @@ DEV    := $(VENV)/.stamp-dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check bench test-slow test-browser clean
+.PHONY: help run test check bench docs test-slow test-browser clean
 
-help:  ## list the commands
+help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
 	    while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
-run: $(CORE)  ## learn a policy on a shipped problem, and show what came of it
+run: $(CORE)  ## train on a shipped problem and print the results
 	@mkdir -p runs
 	@$(BIN)/opdop run media-streaming --episodes 2e5 --figure runs/media-streaming.svg
 
-test: check  ## what CI runs: the same as make check
+test: check  ## run all checks and tests, as CI does; the same as make check
 
-check: $(DEV)  ## lint, format, types, import layers, tests
+check: $(DEV)  ## check lint, format, types and import layers, and run the tests
 	@echo "== ruff check"
 	@$(BIN)/ruff check
 	@echo "== ruff format"
@@ -34,27 +34,33 @@ check: $(DEV)  ## lint, format, types, import layers, tests
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n 2
 
-test-slow: $(DEV)  ## the long tests, with ten times more random examples
+test-slow: $(DEV)  ## run the long tests, with ten times more random examples
 	@echo "== pytest -m slow"
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m slow
 
-test-browser: $(DEV)  ## the report in a real Chromium; installs it with apt-get if it is missing (needs root)
+test-browser: $(DEV)  ## test the report in Chromium; installs it with apt-get if it is missing (needs root)
 	@command -v chromedriver > /dev/null || { apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; }
-	@$(PIP) -e '.[dev,browser]'
 	@echo "== pytest tests/report/test_browser.py"
 	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/report/test_browser.py
 
-bench: $(DEV)  ## run the benchmarks (BENCH="names" to choose)
+bench: $(DEV)  ## run the benchmarks (BENCH="learn solve" runs these two, BENCH=--list lists all)
 	@$(BIN)/python -m benchmarks $(BENCH)
+
+docs: $(CORE)  ## renew docs/problems.md, the table in README.md and the pictures in docs/images
+	@$(BIN)/python -m tools.gallery docs
+	@$(BIN)/opdop run media-streaming --episodes 2e5 --figure docs/images/media-streaming-run.svg
+	@rm -rf runs/docs
+	@$(BIN)/opdop compare media-streaming --algorithms opdop,oppo --seeds 5 --out runs/docs
+	@cp runs/docs/report/figures/media-streaming-plane.svg docs/images/media-streaming-path.svg
 
 clean:  ## remove .venv, caches and build output
 	@rm -rf $(VENV) build dist src/*.egg-info .benchmarks .hypothesis .import_linter_cache \
 	    .mypy_cache .pytest_cache .ruff_cache
-	@find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests benchmarks studies tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
-# The stamps are newer than what they were made from, so pip runs only after a change.
-# The dev install holds the core install, so it stamps both.
+# A stamp file is newer than the files it depends on, so pip runs only after one of them has changed.
+# The dev install includes the core install, so it writes both stamps.
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -1,1 +1,1 @@
-"""Benchmarks of opdop: each module bench_*.py has a function main() that measures and prints."""
+"""Benchmarks of opdop: each module bench_NAME.py has a function main() that measures and prints."""

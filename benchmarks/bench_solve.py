@@ -1,30 +1,27 @@
-"""How fast the exact optimum is: against HiGHS, against its own backward passes, and at 100,000 states."""
+"""Time of the exact optimum: against HiGHS, against the backward passes that it makes, and at 100,000 states."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
-from benchmarks.memory import peak_bytes
+from benchmarks.memory import peak_bytes, run_in_own_process
+from benchmarks.models import sparse_kernel
 from opdop import Optimum, TabularCMDP, solve
 from opdop.kernels import dynamic_programming
 from opdop.planning.lp import maximise_reward, occupancy_program
 from opdop.planning.optimum import ROUNDING
 
-ROOT = Path(__file__).resolve().parent.parent
 MEMORY_LIMIT = 2e9  # bytes, for the run at 100,000 states
 
 
 def random_model(S: int, A: int, H: int, *, successors: int | None, stationary: bool, seed: int = 0) -> TabularCMDP:
     """Return a random model whose threshold lies halfway between the greedy utility and the largest one.
 
-    Dense without `successors`, otherwise sparse with so many for each state and action.
+    With `successors` each state and action has that many next states; without, all states.
     """
     rng = np.random.default_rng(seed)
     L = 1 if stationary else H
@@ -33,7 +30,7 @@ def random_model(S: int, A: int, H: int, *, successors: int | None, stationary: 
         transitions = rng.dirichlet(np.ones(S), (L, S, A))
         kernel = transitions[0] if stationary else transitions
     else:
-        stages = [_sparse_rows(rng, S, A, successors) for _ in range(L)]
+        stages = [sparse_kernel(rng, S, A, successors) for _ in range(L)]
         kernel = stages[0] if stationary else stages
     horizon = H if stationary else None
     free = solve(TabularCMDP(kernel, rewards, utilities, 1e-6, horizon=horizon))
@@ -41,29 +38,22 @@ def random_model(S: int, A: int, H: int, *, successors: int | None, stationary: 
     return TabularCMDP(kernel, rewards, utilities, threshold, horizon=horizon)
 
 
-def _sparse_rows(rng: np.random.Generator, S: int, A: int, successors: int) -> sparse.csr_array:
-    columns = rng.integers(0, S, S * A * successors)
-    probabilities = rng.dirichlet(np.ones(successors), S * A).ravel()
-    starts = np.arange(0, S * A * successors + 1, successors)
-    return sparse.csr_array((probabilities, columns, starts), shape=(S * A, S))
-
-
 def seconds(action: Callable[[], object]) -> float:
-    """Return the processor time of one call: what else the machine does then hardly matters."""
+    """Return the processor time of one call, which other load on the machine hardly changes."""
     start = time.process_time()
     action()
     return time.process_time() - start
 
 
 def backward_pass(cmdp: TabularCMDP, optimum: Optimum) -> None:
-    """Make one backward pass at the optimal multiplier, as the walk does."""
+    """Make one backward pass at the optimal multiplier, as `solve` does."""
     weights, second = np.concatenate([[1.0], optimum.dual]), np.array([0.0, 1.0])
     slack = ROUNDING * cmdp.horizon * float(weights.sum())
     dynamic_programming.act_greedily(cmdp.transitions, cmdp.signals, cmdp.horizon, weights, second, slack)
 
 
 def time_solve(cmdp: TabularCMDP, repeats: int) -> tuple[Optimum, float, float]:
-    """Return the optimum, and the median times of solve and of one backward pass, taken in turns."""
+    """Return the optimum, and the median times of `solve` and of one backward pass, measured in turn."""
     turns = []
     for _ in range(repeats):
         start = time.process_time()
@@ -115,8 +105,7 @@ def main() -> None:
         solve(random_model(3, 2, 2, successors=successors, stationary=False))
     compare("S50 A5 H20 dense", random_model(50, 5, 20, successors=None, stationary=False))
     compare("S200 A8 H20 sparse", random_model(200, 8, 20, successors=5, stationary=False))
-    # In a process of its own, so that its peak memory is its own.
-    subprocess.run([sys.executable, "-m", "benchmarks.bench_solve", "scale"], cwd=ROOT, check=True)
+    run_in_own_process("benchmarks.bench_solve", "scale")
 
 
 if __name__ == "__main__":

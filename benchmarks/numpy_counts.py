@@ -1,4 +1,4 @@
-"""OPDOP with counts as one writes it in plain vectorised NumPy: Algorithms 1 and 3, every episode measured exactly."""
+"""OPDOP with counts in plain vectorised NumPy: Algorithms 1 and 3, with every episode measured exactly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def play(rng, P, policy, start):
 
 
 def measure(P, signals, policy, start):
-    """Return the true totals [J] of a policy."""
+    """Return the true expected totals [J] of a policy."""
     J, H, S, _ = signals.shape
     value = np.zeros((S, J))
     for h in range(H - 1, -1, -1):

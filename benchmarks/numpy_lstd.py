@@ -1,4 +1,4 @@
-"""OPDOP with least squares as one writes it in plain vectorised NumPy: Algorithms 1 and 2, every episode measured."""
+"""OPDOP with least squares in plain vectorised NumPy: Algorithms 1 and 2, with every episode measured exactly."""
 
 from __future__ import annotations
 

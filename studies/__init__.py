@@ -1,1 +1,1 @@
-"""Experiments whose printed tables the documentation quotes: each module has a function main()."""
+"""Experiments whose printed tables and figures the documentation shows; each module has a function main()."""

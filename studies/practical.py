@@ -1,8 +1,9 @@
-"""How the parameters of `practical` were chosen, over all shipped problems: `python -m studies.practical [FOLDER]`.
+"""Choose the default parameters of `practical` over all shipped problems: `python -m studies.practical [FOLDER]`.
 
-First a coarse grid, then steps around its winner; then the best, and the mildest that is nearly as good, beside the
-former numbers and `certified` on other seeds and longer runs. What is finished is kept in FOLDER (results/practical),
-so that a study can be interrupted; another version of the code needs another folder.
+The search runs a coarse grid, then moves to a better neighbour until there is none. The final compares four settings on
+other seeds and longer runs: the best of the search, the one nearest to `certified` among those that are nearly as good,
+the former defaults, and `certified`. Finished runs are kept in FOLDER (results/practical), so the study can be
+interrupted; use another folder after a change of the code.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 import opdop
+from studies.common import MEASURES, per_episode
 
-FACTOR = 2.0  # a broken promise costs so many times the price that the optimum pays for keeping it
+FACTOR = 2.0  # a unit of hard violation costs this many times the optimum's multipliers
 SEARCH_LENGTHS, SEARCH_SEEDS = (2_000, 10_000), (0,)
 FINAL_LENGTHS, FINAL_SEEDS = (2_000, 20_000, 100_000), (1, 2)
-NEARLY = 1.15  # settings whose criterion is within this factor of the best are taken for as good
+NEARLY = 1.15  # a setting whose criterion is within this factor of the best counts as nearly as good
 
-MEASURES = ("regret", "violation", "hard_violation")
 PARAMETERS = ("radius_scale", "step_scale", "dual_step_scale", "ridge_scale", "optimistic_init")
 COARSE = ((0.003, 0.03), (30.0, 300.0), (3.0, 30.0), (0.01, 1.0), (1e-9, 1.0))
-LADDERS = (  # neighbours are one step up or down
+LADDERS = (  # neighbours are one step up or down a ladder
     (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
     (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0),
     (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0),
@@ -41,14 +42,14 @@ LADDERS = (  # neighbours are one step up or down
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a run's constants come from."""
+    """A preset with values for its parameters."""
 
     preset: str
     parameters: tuple[float, ...] = ()
 
     @property
-    def words(self) -> str:
-        """The cells of a table's row."""
+    def cells(self) -> str:
+        """The values as the cells of a table row."""
         return (
             " | ".join(f"{value:g}" for value in self.parameters)
             if self.parameters
@@ -57,7 +58,7 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """Its name in a table."""
+        """The name in a table."""
         return f"`{self.preset}`" + " before" * (self == FORMER)
 
     @property
@@ -66,13 +67,13 @@ class Setting:
         return dict(zip(PARAMETERS, self.parameters, strict=False))  # certified has none
 
     @property
-    def told(self) -> str:
-        """The parameters in words."""
+    def text(self) -> str:
+        """The parameters as one line of text."""
         return ", ".join(f"{name} {value:g}" for name, value in self.by_name.items())
 
     @property
     def scaling(self) -> float:
-        """How far the scales are from the theorem's constants, in powers of ten, summed."""
+        """The distance from the constants of `certified`: powers of ten, summed over the four scales."""
         return float(np.abs(np.log10(self.parameters[:4])).sum())
 
     def neighbours(self) -> Iterator[Setting]:
@@ -90,7 +91,7 @@ CERTIFIED = Setting("certified")
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, how it is learnt, for how many episodes at most and whether in the search too: a matter of time."""
+    """A problem and its algorithm; `most` limits the episodes, and slow cases are not `searched`, only in the final."""
 
     problem: str
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -101,32 +102,37 @@ class Case:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The problem, its parameters and how it is learnt."""
         parts = [f"{name} {value:g}" for name, value in self.parameters.items()]
         parts += ["noisy"] * self.noisy + ["least squares"] * (self.algorithm == "opdop-lstd")
         return f"{self.problem} ({', '.join(parts)})" if parts else self.problem
 
     def lengths(self, wanted: Sequence[int]) -> list[int]:
-        """Return the lengths that are affordable."""
+        """Return the wanted numbers of episodes that are at most `most`."""
         return [length for length in wanted if length <= self.most]
 
     @cached_property
-    def cmdp(self) -> opdop.TabularCMDP:
-        """The model."""
+    def made(self) -> opdop.Problem:
+        """The problem, which may have continuous states."""
         return opdop.make(self.problem, **self.parameters)
+
+    @property
+    def cmdp(self) -> opdop.TabularCMDP:
+        """The finite model in which policies are measured."""
+        return self.made.tabular()
 
     @cached_property
     def optimum(self) -> opdop.Optimum:
-        """What can be reached."""
+        """The exact optimum of the model."""
         return opdop.solve(self.cmdp)
 
     def cost(self, regret: float, hard_violation: float) -> float:
-        """Return the criterion, in rewards: never negative, and 0 only for the optimum."""
+        """Return the cost in units of reward: never negative, and 0 only for an optimal policy."""
         return regret + FACTOR * float(self.optimum.dual.sum()) * hard_violation
 
     @cached_property
     def uniform_cost(self) -> float:
-        """What an episode of the uniform policy costs: what everyone begins with."""
+        """The cost of one episode of the uniform policy, with which every learner begins."""
         H, S, A = self.cmdp.horizon, self.cmdp.num_states, self.cmdp.num_actions
         values = opdop.evaluate(self.cmdp, np.full((H, S, A), 1.0 / A))
         lacking = max(float((self.cmdp.thresholds - values.utilities).max()), 0.0)
@@ -161,15 +167,15 @@ CASES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: its three measures, per episode and in the model's units."""
+    """The three measures of a run, per episode and in model units."""
 
     regret: float
     violation: float
     hard_violation: float
 
 
-class Notebook:
-    """Makes runs, and keeps what came of them in a file, a line for each."""
+class RunCache:
+    """Make runs and keep their measures in a file, one line for each run."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,11 +184,11 @@ class Notebook:
         self.known = {key: Measured(*values) for key, values in map(json.loads, lines)}
 
     def measure(self, case: Case, setting: Setting, episodes: int, seed: int) -> Measured:
-        """Return one run's measures, from the file if they are there."""
+        """Return the measures of a run, from the file if it has them."""
         key = json.dumps([case.name, setting.preset, *setting.parameters, episodes, seed])
         if key not in self.known:
             run = opdop.train(
-                case.cmdp,
+                case.made,
                 case.algorithm,
                 episodes=episodes,
                 seed=seed,
@@ -191,8 +197,7 @@ class Notebook:
                 noisy=case.noisy,
                 records=2,
             )
-            ends = (run.regret[-1], run.violation[-1], run.hard_violation[-1])
-            values = [float(end) / episodes for end in ends]
+            values = per_episode(run)
             with self.file.open("a") as file:
                 file.write(json.dumps([key, values]) + "\n")
             self.known[key] = Measured(*values)
@@ -201,25 +206,25 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Trial:
-    """Lengths and seeds with which settings are compared."""
+    """The cases, numbers of episodes and seeds on which settings are compared."""
 
-    notebook: Notebook
+    cache: RunCache
     cases: tuple[Case, ...]
     lengths: tuple[int, ...]
     seeds: tuple[int, ...]
 
     def mean(self, case: Case, setting: Setting, episodes: int) -> Measured:
         """Return the measures of a case, averaged over seeds."""
-        runs = [self.notebook.measure(case, setting, episodes, seed) for seed in self.seeds]
+        runs = [self.cache.measure(case, setting, episodes, seed) for seed in self.seeds]
         return Measured(*(float(np.mean([getattr(run, name) for run in runs])) for name in MEASURES))
 
     def share(self, case: Case, setting: Setting, episodes: int) -> float:
-        """Return the cost of a case as a share of the uniform policy's."""
+        """Return the cost of a case as a share of the uniform policy's cost."""
         found = self.mean(case, setting, episodes)
         return case.cost(found.regret, found.hard_violation) / case.uniform_cost
 
     def shares(self, setting: Setting, lengths: Sequence[int] | None = None) -> list[float]:
-        """Return the cost of every case and length."""
+        """Return the shares of all cases and numbers of episodes."""
         pairs = [(case, length) for case in self.cases for length in case.lengths(self.lengths)]
         return [self.share(case, setting, length) for case, length in pairs if lengths is None or length in lengths]
 
@@ -227,25 +232,25 @@ class Trial:
         """Return the geometric mean of the shares."""
         return float(np.exp(np.mean(np.log(self.shares(setting, lengths)))))
 
-    def sorted(self, settings: Iterable[Setting], words: str) -> list[Setting]:
+    def ranked(self, settings: Iterable[Setting], description: str) -> list[Setting]:
         """Return the settings, best first."""
         chosen = list(settings)
         with Progress(transient=True, console=Console(stderr=True)) as progress:
-            for setting in progress.track(chosen, description=words):
+            for setting in progress.track(chosen, description=description):
                 self.criterion(setting)
         return sorted(chosen, key=self.criterion)
 
 
 def search(trial: Trial) -> list[Setting]:
-    """Return every setting tried, best first: a coarse grid, then steps around its winner until none is better."""
+    """Return every setting tried, best first: a coarse grid, then better neighbours of its best until there is none."""
     tried = {FORMER, *(Setting("practical", parameters) for parameters in itertools.product(*COARSE))}
-    best = trial.sorted(tried, "coarse grid")[0]
+    best = trial.ranked(tried, "coarse grid")[0]
     while True:
         around = set(best.neighbours())
         tried |= around
-        found = trial.sorted([best, *around], "steps around the best")[0]
+        found = trial.ranked([best, *around], "steps around the best")[0]
         if found == best:
-            return trial.sorted(tried, "all")
+            return trial.ranked(tried, "all")
         best = found
 
 
@@ -257,18 +262,18 @@ def print_settings(title: str, trial: Trial, settings: Sequence[Setting]) -> Non
     print("|---|" + "--:|" * (len(PARAMETERS) + 1 + len(trial.lengths)))
     for setting in settings:
         each = " | ".join(f"{trial.criterion(setting, [length]):.3f}" for length in trial.lengths)
-        print(f"| {setting.title} | {setting.words} | {trial.criterion(setting):.3f} | {each} |")
+        print(f"| {setting.title} | {setting.cells} | {trial.criterion(setting):.3f} | {each} |")
 
 
 def print_cases(trial: Trial, settings: Sequence[Setting]) -> None:
-    """Print, for every case at its greatest length, the measures of some settings in the problem's own units."""
+    """Print the measures of some settings for every case at its largest K, in the problem's own units."""
     print("\n| problem | K | regret | violation | hard violation | cost |")
     print("|---|--:|--:|--:|--:|--:|")
     for case in trial.cases:
         length = case.lengths(trial.lengths)[-1]
         found = [trial.mean(case, setting, length) for setting in settings]
-        reward, promise, *_ = case.cmdp.display.quantities
-        scales = (("regret", reward), ("violation", promise), ("hard_violation", promise))
+        reward, constrained, *_ = case.cmdp.display.quantities
+        scales = (("regret", reward), ("violation", constrained), ("hard_violation", constrained))
         cells = [
             " / ".join(_short(getattr(each, name) * abs(quantity.scale)) for each in found) + f" {quantity.unit}"
             for name, quantity in scales
@@ -278,16 +283,16 @@ def print_cases(trial: Trial, settings: Sequence[Setting]) -> None:
 
 
 def print_multipliers(settings: Sequence[Setting], episodes: int, seed: int) -> None:
-    """Print how well the multiplier tells the price of a promise, in the second half of a run on one problem."""
+    """Print how near the multiplier is to the optimal one, Y*, in the second half of a run on one problem."""
     cmdp = opdop.make("media-streaming")
     price = float(opdop.solve(cmdp).dual[0])
     print(f"\nmedia-streaming, {episodes:,} episodes: the multiplier in the second half, where Y* is {price:.3f}\n")
-    print(f"| preset | {' | '.join(PARAMETERS)} | mean | spread | at last |")
+    print(f"| preset | {' | '.join(PARAMETERS)} | mean | spread | final |")
     print("|---|" + "--:|" * (len(PARAMETERS) + 3))
     for setting in settings:
         run = opdop.train(cmdp, episodes=episodes, seed=seed, preset=setting.preset, parameters=setting.by_name)
         dual = run.history.filter(run.history["episode"] > episodes // 2)["dual_0"].to_numpy()
-        print(f"| {setting.title} | {setting.words} | {dual.mean():.3f} | {dual.std():.3f} | {dual[-1]:.3f} |")
+        print(f"| {setting.title} | {setting.cells} | {dual.mean():.3f} | {dual.std():.3f} | {dual[-1]:.3f} |")
 
 
 def _short(value: float) -> str:
@@ -295,7 +300,7 @@ def _short(value: float) -> str:
 
 
 def print_losses(trial: Trial, winner: Setting, others: dict[str, Setting]) -> None:
-    """Print where the winner is worse than other settings, measure by measure and in model units."""
+    """Print where the winner is worse than other settings: for each measure, in model units."""
     pairs = [(case, length) for case in trial.cases for length in case.lengths(trial.lengths)]
     for (name, other), measure in itertools.product(others.items(), MEASURES):
         lost = []
@@ -303,39 +308,39 @@ def print_losses(trial: Trial, winner: Setting, others: dict[str, Setting]) -> N
             mine, its = (getattr(trial.mean(case, setting, length), measure) for setting in (winner, other))
             if mine > its:
                 lost.append(f"{case.name} at K {length:,} ({mine:.2g} against {its:.2g})")
-        words = f"- {measure.replace('_', ' ')}, against {name}: more in {len(lost)} of {len(pairs)}"
-        print(f"{words}: {'; '.join(lost)}" if lost else words)
+        line = f"- {measure.replace('_', ' ')}, against {name}: more in {len(lost)} of {len(pairs)}"
+        print(f"{line}: {'; '.join(lost)}" if lost else line)
     for name, other in others.items():
         more = sum(trial.share(case, winner, length) > trial.share(case, other, length) for case, length in pairs)
         print(f"- cost, against {name}: more in {more} of {len(pairs)}")
 
 
 def print_by_evaluator(trial: Trial, ranking: Sequence[Setting], winner: Setting) -> None:
-    """Print what would have won the search among the problems learnt with counts, and with least squares, alone."""
+    """Print the best of the search for counts alone, and for least squares alone."""
     for name, algorithm in (("counts", "opdop"), ("least squares", "opdop-lstd")):
         cases = tuple(case for case in trial.cases if case.algorithm == algorithm)
-        alone = Trial(trial.notebook, cases, trial.lengths, trial.seeds)
+        alone = Trial(trial.cache, cases, trial.lengths, trial.seeds)
         best = min(ranking, key=alone.criterion)
         found = " / ".join(f"{alone.criterion(setting):.3f}" for setting in (best, winner, FORMER))
-        print(f"- {name}: best {best.told}; the best / the winner / before: {found}")
+        print(f"- {name}: best {best.text}; the best / the winner / before: {found}")
 
 
 def main() -> None:
     """Run the study and print its tables."""
-    notebook = Notebook(Path(sys.argv[1] if len(sys.argv) > 1 else "results/practical"))
-    quick = Trial(notebook, tuple(case for case in CASES if case.searched), SEARCH_LENGTHS, SEARCH_SEEDS)
+    cache = RunCache(Path(sys.argv[1] if len(sys.argv) > 1 else "results/practical"))
+    quick = Trial(cache, tuple(case for case in CASES if case.searched), SEARCH_LENGTHS, SEARCH_SEEDS)
     ranking = search(quick)
-    print_settings(f"Search: the best ten of {len(ranking)}, and the former numbers", quick, [*ranking[:10], FORMER])
+    print_settings(f"Search: the best ten of {len(ranking)}, and the former defaults", quick, [*ranking[:10], FORMER])
     best = ranking[0]
     good = [setting for setting in ranking if quick.criterion(setting) <= NEARLY * quick.criterion(best)]
     mild = min(good, key=lambda setting: setting.scaling)
     alike = [setting for setting in ranking if setting.parameters[:3] == best.parameters[:3]]
     print_settings("Search: its best with other ridge_scale and optimistic_init, as far as tried", quick, alike[:6])
-    final = Trial(notebook, CASES, FINAL_LENGTHS, FINAL_SEEDS)
-    settings = final.sorted({best, mild, FORMER, CERTIFIED}, "final, other seeds")
+    final = Trial(cache, CASES, FINAL_LENGTHS, FINAL_SEEDS)
+    settings = final.ranked({best, mild, FORMER, CERTIFIED}, "final, other seeds")
     print_settings(f"Final: seeds {FINAL_SEEDS}", final, settings)
     winner = mild if final.criterion(mild) <= NEARLY * final.criterion(settings[0]) else settings[0]
-    print(f"\nThe winner: {winner.told}.")
+    print(f"\nThe winner: {winner.text}.")
     print_multipliers(settings, max(FINAL_LENGTHS), FINAL_SEEDS[0])
     print("\nEach cell: the winner / before / certified.")
     print_cases(final, (winner, FORMER, CERTIFIED))

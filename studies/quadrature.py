@@ -1,7 +1,7 @@
-"""How well the rules of a continuous learner integrate its value functions: `python -m studies.quadrature`.
+"""Compare the quadrature rules with which a learner on continuous states integrates: `python -m studies.quadrature`.
 
-Prints for each rule the largest error of an integral of V after some episodes, against 1,024 cells, beside the smallest
-bonus of the kernel, and what the run has lost per episode, in the problem's own units.
+For each rule, prints the largest error of an integral of V after some episodes, measured against 1,024 cells, and the
+smallest bonus of the kernel; then regret and violation per episode, in the problem's own units.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import opdop
 from opdop.algorithms.continuous import ContinuousOPDOP, with_visitors
 from opdop.kernels.lstd import kernel_radius
 from opdop.theory import expected_next
+from studies.common import per_episode
 
 PROBLEM = "reservoir"
 EPISODES, SEEDS, CELLS = 1000, 3, 1024
@@ -31,7 +32,7 @@ RULES = (
 
 
 def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
-    """Return the largest error of <phi, theta> = P V over all signals, stages and pairs, and the smallest bonus."""
+    """Return the largest error of <phi, theta> = P V at any signal, stage and pair, and the smallest bonus."""
     problem = opdop.make(PROBLEM, rule=rule, nodes=nodes, cells=CELLS, seed=seed)
     assert isinstance(problem, opdop.ContinuousCMDP)
     cmdp, features = problem.tabular(), problem.learner_features
@@ -62,9 +63,8 @@ def main() -> None:
             found = []
             for seed in range(SEEDS):
                 run = opdop.train(opdop.make(PROBLEM, rule=rule, nodes=nodes, seed=seed), episodes=EPISODES, seed=seed)
-                reward, promise = (abs(quantity.scale) for quantity in run.display.quantities)
-                lost = run.regret[-1] / EPISODES * reward, run.violation[-1] / EPISODES * promise
-                found.append([*integral_error(rule, nodes, seed), *lost])
+                regret, violation, _ = per_episode(run, own_units=True)
+                found.append([*integral_error(rule, nodes, seed), regret, violation])
                 progress.advance(bar)
             rows.append((rule, nodes, np.mean(found, axis=0), np.std(found, axis=0)))
     print(f"{PROBLEM}, preset practical, mean (and spread) of {SEEDS} seeds: errors and bonuses after {EPISODES // 4}")

@@ -1,7 +1,7 @@
-"""How regret and violation grow with the number of episodes: `python -m studies.rates PROBLEM PRESET SEEDS LARGEST_K`.
+"""Fit how regret and violation grow with K: `python -m studies.rates [PROBLEM PRESET SEEDS LARGEST_K]`.
 
-Every point is a run of its own, because K is in the constants. Prints a table and the slope of log(measure) over log(K)
-with an interval, and draws the points beside the certified bound: docs/studies/rates-PROBLEM-PRESET.svg.
+Each K is a run of its own, because the constants depend on K. Prints a table and the slope of log(measure) over log(K)
+with its interval, and draws the measures beside the certified bound: docs/studies/rates-PROBLEM-PRESET.svg.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ PLANS = {
     "paper": [10**4, 10**5, 10**6, 10**7, 10**8],
 }
 MEASURES = {"regret": BLUE, "violation": VERMILION, "hard_violation": ORANGE}
-LAST = 6  # points that the slope is fitted to
+LAST = 6  # the slope is also fitted to this many of the largest K
 FIGURE = Path(__file__).parents[1] / "docs" / "studies" / "rates-{}-{}.svg"
 
 
 def slope(episodes: list[int], values: np.ndarray) -> tuple[float, float]:
-    """Return the slope of log(values [seeds, K']) over log(K) and half of its 95 % interval; NaN if some are below 0.
+    """Return the slope of log(values [seeds, K']) over log(K) and half of its 95 % interval.
 
-    With several seeds each has a slope, and the interval is that of their mean; with one it is that of the regression.
+    Both are NaN if a value is not above 0. With several seeds it is the mean of their slopes with its t interval, with
+    one seed the slope and interval of the regression.
     """
     if (values <= 0.0).any():
         return math.nan, math.nan
@@ -46,7 +47,7 @@ def slope(episodes: list[int], values: np.ndarray) -> tuple[float, float]:
 
 
 def interval(episodes: list[int], values: np.ndarray) -> str:
-    """Return a slope in words; of what is always below 0, that of its size."""
+    """Return a slope as text; for a measure that is always below 0, the slope of its absolute value."""
     below = bool((values < 0.0).all())
     middle, half = slope(episodes, -values if below else values)
     if math.isnan(middle):
@@ -56,18 +57,18 @@ def interval(episodes: list[int], values: np.ndarray) -> str:
 
 @style_context(LOOK)
 def draw(
-    problem: str, preset: str, plans: list[int], found: dict[str, np.ndarray], promised: dict[str, list[float]]
+    problem: str, preset: str, plans: list[int], found: dict[str, np.ndarray], certified: dict[str, list[float]]
 ) -> Figure:
-    """Draw the measures' means over seeds where they are above 0, and the bounds above them."""
+    """Draw the mean of each measure over seeds where it is above 0, and the certified bounds."""
     figure = Figure(figsize=(2 * WIDTH, 0.75 * WIDTH), layout="constrained")
     axes = figure.subplots()
     for name, colour in MEASURES.items():
         mean = found[name].mean(axis=0)
         above = mean > 0.0
-        words = name.replace("_", " ")
-        axes.plot(np.array(plans)[above], mean[above], color=colour, marker="o", markersize=3, label=words)
-        if name in promised:
-            axes.plot(plans, promised[name], color=colour, label=f"bound on {words}", **DASHED)
+        label = name.replace("_", " ")
+        axes.plot(np.array(plans)[above], mean[above], color=colour, marker="o", markersize=3, label=label)
+        if name in certified:
+            axes.plot(plans, certified[name], color=colour, label=f"bound on {label}", **DASHED)
     trivial = [opdop.make(problem).horizon * K for K in plans]
     axes.plot(plans, trivial, color=GREY, linewidth=0.8, label="K H: needs no proof")
     for axis in (axes.xaxis, axes.yaxis):
@@ -94,10 +95,10 @@ def main() -> None:
                 runs[K, seed] = opdop.train(cmdp, episodes=K, seed=seed, preset=preset, records=2)
                 progress.advance(bar, K)
     found = {name: np.array([[runs[K, s].history[name][-1] for K in plans] for s in seeds]) for name in MEASURES}
-    promised: dict[str, list[float]] = {}
+    certified: dict[str, list[float]] = {}
     if preset == "certified":
         settings = [Setting.of(opdop.Task.of(cmdp, episodes=K)) for K in plans]
-        promised = {
+        certified = {
             "regret": [bounds.regret(setting).total for setting in settings],
             "violation": [bounds.violation(setting).total for setting in settings],
         }
@@ -115,7 +116,7 @@ def main() -> None:
     for name in MEASURES:
         whole, late = interval(plans, found[name]), interval(plans[-LAST:], found[name][:, -LAST:])
         print(f"- {name.replace('_', ' ')}: {whole} over all K, {late} over the last {min(LAST, len(plans))}")
-    save(draw(problem, preset, plans, found, promised), Path(str(FIGURE).format(problem, preset)))
+    save(draw(problem, preset, plans, found, certified), Path(str(FIGURE).format(problem, preset)))
 
 
 if __name__ == "__main__":

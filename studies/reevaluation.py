@@ -1,7 +1,7 @@
-"""What is lost if a continuous problem is evaluated only when information has grown: `python -m studies.reevaluation`.
+"""Measure what rarer evaluation costs on continuous states: `python -m studies.reevaluation [EPISODES SEEDS]`.
 
-Prints averages over seeds, per episode and in the problem's own units, next to the exact version. Options: the number
-of episodes and of seeds, as in `python -m studies.reevaluation 2000 3`.
+Compares evaluating every episode with evaluating only when a Gram determinant has grown by a given factor. Prints
+averages over seeds, per episode and in the problem's own units.
 """
 
 from __future__ import annotations
@@ -12,30 +12,27 @@ import numpy as np
 from rich.progress import Progress
 
 import opdop
+from studies.common import numbers_from, per_episode
 
 PROBLEM = "reservoir"
 GROWTHS = (None, 1.02, 1.1, 1.5, 2.0, 4.0)
-MEASURES = ("regret", "violation", "hard_violation")
 
 
 def measure(growth: float | None, episodes: int, seed: int) -> list[float]:
-    """Return evaluations kept, megabytes of the past, seconds, and the three measures of one run, per episode."""
+    """Return the number of evaluations, their megabytes, the seconds, and the three measures per episode of a run."""
     parameters = {} if growth is None else {"reevaluate_at_growth": growth}
     run = opdop.train(PROBLEM, episodes=episodes, seed=seed, parameters=parameters)
     assert run.snapshot is not None
     past = {name: array for name, array in run.snapshot[1].items() if name.startswith("learner.past.")}
-    reward, promise = (abs(quantity.scale) for quantity in run.display.quantities)
-    scales = (reward, promise, promise)
-    results = [float(run.history[name][-1]) / episodes * scale for name, scale in zip(MEASURES, scales, strict=True)]
     size = sum(array.nbytes for array in past.values()) / 1e6
-    return [float(past["learner.past.first"].size), size, run.seconds, *results]
+    return [float(past["learner.past.first"].size), size, run.seconds, *per_episode(run, own_units=True)]
 
 
 def main() -> None:
     """Run the study and print its table."""
-    episodes, seeds = (int(text) for text in (sys.argv[1:] + ["2000", "3"][len(sys.argv) - 1 :])[:2])
-    reward, promise = opdop.make(PROBLEM).display.quantities
-    opdop.train(PROBLEM, episodes=2)  # compiles
+    episodes, seeds = numbers_from(sys.argv[1:], [2000, 3])
+    reward, level = opdop.make(PROBLEM).display.quantities
+    opdop.train(PROBLEM, episodes=2)  # compile
     rows = []
     with Progress(transient=True) as progress:
         bar = progress.add_task(f"{PROBLEM}, {episodes} episodes", total=len(GROWTHS) * seeds)
@@ -45,7 +42,7 @@ def main() -> None:
                 found.append(measure(growth, episodes, seed))
                 progress.advance(bar)
             rows.append((growth, np.mean(found, axis=0), np.std(found, axis=0)))
-    units = f"{reward.unit} or {promise.unit} per episode"
+    units = f"{reward.unit} or {level.unit} per episode"
     print(f"{PROBLEM}, {episodes} episodes, preset practical, mean (and spread) of {seeds} seeds; {units}\n")
     print("| re-evaluate at | evaluations | past, MB | seconds | regret | violation | hard violation |")
     print("|---|--:|--:|--:|--:|--:|--:|")

@@ -1,8 +1,8 @@
-"""Least squares do not mind how many states there are, counts do: `python -m studies.states [EPISODES MODELS]`.
+"""Compare least squares with counts as the number of states grows: `python -m studies.states [EPISODES MODELS]`.
 
-Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts, and draws regret
-and violation per episode so far, averaged over several models of each size: docs/studies/states.svg. With `practical`
-as a last word it uses that preset's own parameters, and only prints.
+Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts. Draws regret and
+hard violation per episode so far, averaged over several models of each size: docs/studies/states.svg. With `practical`
+as the last argument it uses that preset's default parameters, and only prints.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from rich.progress import Progress
 import opdop
 from opdop.report.figures import save
 from opdop.report.figures.style import BLUE, GREEN, GREY, LOOK, ORANGE, WIDTH, log_episodes
+from studies.common import numbers_from
 
 SIZES = {100: BLUE, 1_000: GREEN, 10_000: ORANGE}
 ALGORITHMS = {"opdop-lstd": ("least squares", "-"), "opdop": ("counts", (0, (3, 1.5)))}
 DIMENSION = 4
-# Milder than practical's own: a run then tells more of the number of states, and less of the model that was drawn.
+# Nearer to `certified` than practical's defaults: then results depend less on which model was drawn.
 PARAMETERS = {"radius_scale": 0.03, "step_scale": 30.0, "dual_step_scale": 3.0, "ridge_scale": 1.0}
 MEASURES = {
     "regret": "Regret, points per episode so far",
@@ -34,7 +35,7 @@ Curves = dict[tuple[str, int], dict[str, np.ndarray]]
 
 
 def learn(algorithm: str, states: int, episodes: int, model: int, parameters: dict[str, float]) -> opdop.Run:
-    """Return one run; one episode in 5 is measured and stands for the others."""
+    """Return one run; every fifth episode is measured, and its measures count for the four after it as well."""
     cmdp = opdop.make("random-mixture", states=states, dimension=DIMENSION, seed=model)
     return opdop.train(
         cmdp, algorithm, episodes=episodes, seed=model, parameters=parameters, measure_every=5, records=200
@@ -42,17 +43,17 @@ def learn(algorithm: str, states: int, episodes: int, model: int, parameters: di
 
 
 @style_context(LOOK)
-def draw(curves: Curves, episodes: np.ndarray, words: str) -> Figure:
+def draw(curves: Curves, episodes: np.ndarray, title: str) -> Figure:
     """Draw both measures for all sizes."""
     figure = Figure(figsize=(2 * WIDTH, 0.85 * WIDTH), layout="constrained")
-    for axes, (name, title) in zip(figure.subplots(1, 2), MEASURES.items(), strict=True):
+    for axes, (name, heading) in zip(figure.subplots(1, 2), MEASURES.items(), strict=True):
         axes.axhline(0.0, color=GREY, linewidth=0.6)
         for (algorithm, states), found in curves.items():
             label, line = ALGORITHMS[algorithm]
             axes.plot(episodes, found[name], color=SIZES[states], linestyle=line, label=f"{label}, {states:,} states")
         log_episodes(axes, int(episodes[-1]))
-        axes.set_title(title)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, title=words)
+        axes.set_title(heading)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, title=title)
     return figure
 
 
@@ -60,8 +61,7 @@ def main() -> None:
     """Run the study, print its table and save its figure."""
     own = sys.argv[-1] == "practical"
     parameters = {} if own else PARAMETERS
-    numbers = [int(text) for text in sys.argv[1:] if text != "practical"]
-    total, models = (numbers + [3000, 4][len(numbers) :])[:2]
+    total, models = numbers_from([text for text in sys.argv[1:] if text != "practical"], [3000, 4])
     curves: Curves = {}
     rows = []
     with Progress(transient=True) as progress:
@@ -80,16 +80,16 @@ def main() -> None:
                 last = np.array([[run.history[name][-1] / total for name in MEASURES] for run in runs])
                 pace = np.mean([run.seconds / total for run in runs])
                 rows.append((ALGORITHMS[algorithm][0], states, last.mean(axis=0), last.std(axis=0), pace))
-    scales = ", ".join(f"{name} {value:g}" for name, value in parameters.items()) or "its own parameters"
-    words = f"d = {DIMENSION}, preset practical with {scales}; mean of {models} models"
-    print(f"random-mixture, {total} episodes, {words}; points per episode (spread over models)\n")
+    scales = ", ".join(f"{name} {value:g}" for name, value in parameters.items()) or "its default parameters"
+    setup = f"d = {DIMENSION}, preset practical with {scales}; mean of {models} models"
+    print(f"random-mixture, {total} episodes, {setup}; points per episode (spread over models)\n")
     print("| learner | states | regret | hard violation | ms per episode |")
     print("|---|--:|--:|--:|--:|")
     for learner, states, mean, spread, pace in rows:
         cells = " | ".join(f"{mean[i]:.3f} ({spread[i]:.3f})" for i in range(2))
         print(f"| {learner} | {states:,} | {cells} | {pace * 1e3:.2f} |")
     if not own:
-        save(draw(curves, episodes, words), FIGURE)
+        save(draw(curves, episodes, setup), FIGURE)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Facts about README.md and docs: they say what the code says today. Their examples are run as doctests."""
+"""README.md and docs agree with the code; their examples are run as doctests."""
 
 import re
 from collections.abc import Iterator
@@ -9,22 +9,23 @@ import pytest
 
 import opdop
 from opdop.cli.problems import ALGORITHMS_FORMAT, ENVS_FORMAT, problem_record
-from opdop.report.summary.run_summary import RUN_FORMAT, Learnt
-from opdop.report.summary.solution import SOLVE_FORMAT, Answer, answer
+from opdop.report.summary.run_summary import RUN_FORMAT, RunSummary
+from opdop.report.summary.solution import SOLVE_FORMAT, Solution, solution_of
 from opdop.report.terminal import tables
 from tools import gallery
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-RENEW = "renew it by: .venv/bin/python -m tools.gallery docs"
-RUN_PICTURE = "media-streaming-run.svg"  # README.md says how it is made
-PATH_PICTURE = "media-streaming-path.svg"  # docs/report.md says how it is made
+RENEW = "renew it with: make docs"
+RUN_PICTURE = "media-streaming-run.svg"  # README.md has the command that draws it
+PATH_PICTURE = "media-streaming-path.svg"  # docs/report.md has the commands that draw it
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def answers() -> list[Answer]:
-    return [answer(entry.build()) for entry in opdop.environments().values()]
+def solutions() -> list[Solution]:
+    return [solution_of(entry.build()) for entry in opdop.environments().values()]
 
 
 def keys(record: Any) -> Iterator[str]:
@@ -36,20 +37,22 @@ def keys(record: Any) -> Iterator[str]:
                 yield from keys(part)
 
 
-def test_page_of_problems_is_up_to_date(answers: list[Answer]) -> None:
-    assert (ROOT / "docs" / "problems.md").read_text(encoding="utf-8") == gallery.page(answers), RENEW
+def test_page_of_problems_is_up_to_date(solutions: list[Solution]) -> None:
+    assert (ROOT / "docs" / "problems.md").read_text(encoding="utf-8") == gallery.page(solutions), RENEW
 
 
-def test_table_of_problems_in_the_readme_is_up_to_date(answers: list[Answer]) -> None:
-    assert gallery.with_table(README, answers) == README, RENEW
+def test_table_of_problems_in_the_readme_is_up_to_date(solutions: list[Solution]) -> None:
+    assert gallery.with_table(README, solutions) == README, RENEW
 
 
-def test_every_problem_has_its_pictures(answers: list[Answer]) -> None:
-    expected = {file for each in answers for file in gallery.pictures(each)}
+def test_every_problem_has_its_pictures(solutions: list[Solution]) -> None:
+    expected = {file for each in solutions for file in gallery.pictures(each)}
     assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected | {RUN_PICTURE, PATH_PICTURE}, RENEW
 
 
-def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gallery_writes_page_pictures_and_table(
+    tmp_path: Path, solutions: list[Solution], monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = {"factored": opdop.environments()["factored"]}
     monkeypatch.setattr(gallery, "environments", lambda: few)
     (tmp_path / "README.md").write_text("<!-- problems -->\nold\n<!-- end of problems -->\n", encoding="utf-8")
@@ -58,17 +61,17 @@ def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monk
     assert (tmp_path / "docs" / "images" / "factored-plane.svg").is_file()
     renewed = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| `factored` | 3 | 2 | 6 | 2.0000 points | 0.6667 | 3 | yes |" in renewed
-    assert gallery.with_table(renewed, answers[:1]) == renewed
+    assert gallery.with_table(renewed, solutions[:1]) == renewed
     assert gallery.main([]) == 2
 
 
-def test_readme_without_marks_is_refused(answers: list[Answer]) -> None:
+def test_readme_without_marks_is_refused(solutions: list[Solution]) -> None:
     with pytest.raises(opdop.InvalidParameterError, match="no table to renew"):
-        gallery.with_table("# other", answers)
+        gallery.with_table("# other", solutions)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_links_lead_to_files_and_examples_to_blank_lines(page: Path) -> None:
+def test_links_lead_to_files_and_examples_end_with_an_empty_line(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     targets = [*re.findall(r"\]\(([^)#:]+)\)", text), *re.findall(r'src="([^":]+)"', text)]
     assert [target for target in targets if not (page.parent / target).exists()] == []
@@ -76,13 +79,37 @@ def test_links_lead_to_files_and_examples_to_blank_lines(page: Path) -> None:
         assert block.endswith("\n\n"), "a doctest needs an empty line before the closing fence"
 
 
-def test_readme_names_the_commands_and_opens_as_promised() -> None:
+def test_readme_names_the_commands_and_opens_with_ten_lines_of_code_and_a_picture() -> None:
     assert all(command in README for command in ("make run", "make test", "opdop envs", "opdop solve", "opdop run"))
     opening = README.split("##")[0]
     assert opening.count("```python") == 1
     assert "<img" in opening
     code = opening.split("```python\n")[1].split("```")[0]
     assert len(code.strip().splitlines()) <= 10
+
+
+def test_readme_uses_the_words_of_the_field() -> None:
+    words = (
+        "constraint", "utility", "threshold", "cost", "budget", "multiplier", "Slater gap", "regret", "violation",
+        "hard violation", "average policy", "final policy", "failure probability", "guarantee", "check", "vacuous",
+    )  # fmt: skip
+    assert [word for word in words if word not in README] == []
+
+
+def test_make_docs_renews_every_generated_page_and_picture() -> None:
+    recipe = MAKEFILE.split("\ndocs:")[1].split("\n\n")[0]
+    assert "-m tools.gallery docs" in recipe
+    assert f"docs/images/{RUN_PICTURE}" in recipe
+    assert f"media-streaming-plane.svg docs/images/{PATH_PICTURE}" in recipe
+
+
+def test_functions_named_beside_the_paper_lines_exist() -> None:
+    text = (ROOT / "docs" / "algorithm.md").read_text(encoding="utf-8").split("## Continuous states")[0]
+    rows = re.findall(r"^\| (?:[\d, ]+|-) \|.*\|(.*)\|$", text, re.MULTILINE)
+    named = {name.split(".")[-1] for row in rows for name in re.findall(r"`([A-Za-z_.]+)`", row)}
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src" / "opdop").rglob("*.py"))
+    assert len(rows) > 20
+    assert {name for name in named if not re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE)} == set()
 
 
 def test_readme_explains_every_preset_as_the_command_line_does() -> None:
@@ -93,14 +120,14 @@ def test_picture_of_a_run_is_made_by_the_command_in_the_readme() -> None:
     assert f"--figure docs/images/{RUN_PICTURE}" in README
     drawn = (ROOT / "docs" / "images" / RUN_PICTURE).read_text(encoding="utf-8")
     assert "<!-- media-streaming: opdop, preset practical, 200,000 episodes, seed 0 -->" in drawn
-    assert "opdop run media-streaming --episodes 2e5 --figure" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert MAKEFILE.count("opdop run media-streaming --episodes 2e5 --figure") == 2  # make run, make docs
 
 
-def test_picture_of_the_way_is_made_by_the_commands_in_the_docs() -> None:
+def test_picture_of_the_path_is_made_by_the_commands_in_the_docs() -> None:
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     assert f"media-streaming-plane.svg docs/images/{PATH_PICTURE}" in text
     file = ROOT / "docs" / "images" / PATH_PICTURE
-    assert "<!-- The way to the optimum -->" in file.read_text(encoding="utf-8")
+    assert "<!-- Path to the optimum -->" in file.read_text(encoding="utf-8")
     assert file.stat().st_size < 300_000
 
 
@@ -109,16 +136,16 @@ def test_every_key_of_a_runs_json_is_explained() -> None:
     explained = set(re.findall(r"`([A-Za-z0-9_]+)`", text))
     for preset, parameters in tables.preset_parameters().items():
         run = opdop.train("queue", "doubling:opdop", episodes=20, preset=preset)
-        record = Learnt(run).record()
+        record = RunSummary(run).record()
         assert {*keys(record), *parameters} - {"rule", "scale"} - explained == set()
     assert RUN_FORMAT in text
     assert ALGORITHMS_FORMAT in text
 
 
-def test_every_key_of_the_json_is_explained(answers: list[Answer]) -> None:
+def test_every_key_of_the_json_is_explained(solutions: list[Solution]) -> None:
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"`([a-z_]+)`", text))
-    record = problem_record(answers[0])
+    record = problem_record(solutions[0])
     found = {*keys(record), *next(iter(record["parameters"].values()))}
     assert found - explained == set()
     assert SOLVE_FORMAT in text

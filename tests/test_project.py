@@ -16,7 +16,7 @@ import opdop
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-# Put together here, so that this file names no host either.
+# Joined here, so that this file does not contain the names either.
 REGISTRY_HOSTS = [
     ".".join(pieces)
     for pieces in [
@@ -31,10 +31,19 @@ REGISTRY_HOSTS = [
     ]
 ]
 
+# Words that mean two things or nothing in this field; CONTRIBUTING.md has those to use instead. In parts, as above.
+FORBIDDEN = {
+    "constraint or guarantee": re.compile("prom" + "is(e|es|ed|ing)(?![a-z])", re.IGNORECASE),
+    "parameter": re.compile("kno" + "bs?(?![a-z])", re.IGNORECASE),
+    "estimate": re.compile("belie" + "(ve|ves|ved|f|fs)(?![a-z])", re.IGNORECASE),
+    "optimistic_init": re.compile("(?<![a-z])ho" + "pe[sd]?(?![a-z])", re.IGNORECASE),
+}
+TEXTS = {".py", ".md", ".toml", ".svg", ".html", ".txt", ".css", ""}
+
 
 @pytest.fixture(scope="module")
 def repository_files() -> list[Path]:
-    """Return what is committed or would be: tracked files and untracked ones that are not ignored."""
+    """Return the files that are committed or would be: tracked files, and untracked ones that git does not ignore."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
@@ -73,6 +82,37 @@ def test_no_file_names_a_package_registry(repository_files: list[Path]) -> None:
         if host.encode() in (ROOT / file).read_bytes().lower()
     ]
     assert naming == []
+
+
+def test_files_use_the_words_of_the_field(repository_files: list[Path]) -> None:
+    wrong = []
+    for file in repository_files:
+        if file.suffix not in TEXTS or file.name == "CHANGELOG.md" or not (ROOT / file).is_file():
+            continue
+        for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), start=1):
+            wrong += [
+                f"{file}:{number}: {found[0]!r}; write {better}"
+                for better, words in FORBIDDEN.items()
+                if (found := words.search(line))
+            ]
+    assert wrong == []
+
+
+def test_tests_lie_in_rooms_that_mirror_the_source() -> None:
+    def rooms(folder: Path) -> set[str]:
+        return {file.parent.name for file in folder.glob("*/*.py")} - {"support"}
+
+    assert rooms(ROOT / "tests") == rooms(ROOT / "src" / "opdop")
+
+
+def test_every_benchmark_is_listed_with_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.__main__ import main
+
+    assert main(["--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    names = sorted(file.stem.removeprefix("bench_") for file in (ROOT / "benchmarks").glob("bench_*.py"))
+    assert [line.split()[0] for line in listed] == names
+    assert all(line.endswith(".") for line in listed)
 
 
 def test_constraints_are_exact_versions_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""The studies run from start to end, at toy sizes, and say what they have found."""
+"""The studies run from start to end, at toy sizes, and print their tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies import rates, states
+import opdop
+from studies import quadrature, rates, reevaluation, states
+from studies.common import MEASURES, numbers_from, per_episode
 
 
 def test_rates_prints_points_and_slopes(
@@ -44,3 +46,42 @@ def test_states_compares_both_learners_at_every_size(
     printed = capsys.readouterr().out
     assert printed.count("| least squares |") == printed.count("| counts |") == 2
     assert (tmp_path / "states.svg").exists()
+
+
+def test_reevaluation_compares_every_episode_with_each_growth(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(reevaluation, "GROWTHS", (None, 2.0))
+    monkeypatch.setattr(sys, "argv", ["reevaluation", "12", "1"])
+    reevaluation.main()
+    printed = capsys.readouterr().out
+    assert "reservoir, 12 episodes" in printed
+    assert "| every episode | 12 |" in printed
+    assert "| growth 2 |" in printed
+
+
+def test_quadrature_prints_a_row_for_each_rule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(quadrature, "RULES", (("gauss-legendre", 4), ("midpoint", 4)))
+    monkeypatch.setattr(quadrature, "EPISODES", 8)
+    monkeypatch.setattr(quadrature, "SEEDS", 1)
+    monkeypatch.setattr(quadrature, "CELLS", 64)
+    quadrature.main()
+    printed = capsys.readouterr().out
+    assert "| gauss-legendre | 4 |" in printed
+    assert "| midpoint | 4 |" in printed
+
+
+def test_measures_per_episode_are_sums_divided_by_the_episodes_in_either_units():
+    run = opdop.train("inventory", episodes=40)
+    model_units = [run.history[name][-1] / 40 for name in MEASURES]
+    assert list(per_episode(run)) == model_units
+    dollars, budget = (abs(quantity.scale) for quantity in run.display.quantities)
+    own = [value * scale for value, scale in zip(model_units, (dollars, budget, budget), strict=True)]
+    assert list(per_episode(run, own_units=True)) == own
+
+
+def test_numbers_that_are_not_given_have_defaults():
+    assert numbers_from([], [2000, 3]) == [2000, 3]
+    assert numbers_from(["1e4"], [2000, 3]) == [10_000, 3]
+    with pytest.raises(SystemExit, match="expected at most 2"):
+        numbers_from(["1", "2", "3"], [2000, 3])

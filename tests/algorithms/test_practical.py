@@ -1,4 +1,4 @@
-"""The study that chose `practical`: its criterion, its notebook, and that what it chose is what ships."""
+"""The study that chose the parameters of `practical`: its criterion, its cache, and its winner as the defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import opdop
 from opdop.algorithms import choose
 from studies import practical
-from studies.practical import CASES, FORMER, Case, Measured, Notebook, Setting, Trial
+from studies.practical import CASES, FORMER, Case, Measured, RunCache, Setting, Trial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "practical.md").read_text(encoding="utf-8")
 
@@ -40,15 +40,15 @@ def test_no_policy_costs_less_than_nothing_and_the_optimum_costs_nothing(problem
     assert case.cost(case.optimum.value - best.reward, lacking) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_greed_does_not_pay():
-    # The best policy without promises has negative regret; its violation costs more.
+def test_reward_gained_by_violation_costs_more_than_it_brings():
+    # The best unconstrained policy has negative regret; its violation costs more.
     case = Case("media-streaming")
     free = case.optimum.unconstrained
     regret, lacking = case.optimum.value - free.reward, float((case.cmdp.thresholds - free.utilities).max())
     assert regret < 0.0 < case.cost(regret, lacking)
 
 
-def test_neighbours_are_a_step_of_one_knob_away():
+def test_neighbours_are_a_step_of_one_parameter_away():
     for other in FORMER.neighbours():
         differing = [place for place, parameter in enumerate(other.parameters) if parameter != FORMER.parameters[place]]
         assert len(differing) == 1
@@ -61,25 +61,25 @@ def test_every_shipped_problem_is_in_the_study():
 
 def test_a_run_is_made_once_and_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     case = Case("factored")
-    first = Notebook(tmp_path).measure(case, FORMER, 50, 0)
+    first = RunCache(tmp_path).measure(case, FORMER, 50, 0)
 
     def never(*_: Any, **__: Any) -> None:
-        raise AssertionError("the run is in the notebook")
+        raise AssertionError("the run is in the cache")
 
     monkeypatch.setattr(practical.opdop, "train", never)
-    assert Notebook(tmp_path).measure(case, FORMER, 50, 0) == first
-    with pytest.raises(AssertionError, match="in the notebook"):
-        Notebook(tmp_path).measure(case, FORMER, 50, 1)
+    assert RunCache(tmp_path).measure(case, FORMER, 50, 0) == first
+    with pytest.raises(AssertionError, match="in the cache"):
+        RunCache(tmp_path).measure(case, FORMER, 50, 1)
 
 
 def test_criterion_is_the_geometric_mean_of_shares_of_the_uniform_cost(tmp_path: Path):
     cases = (Case("factored"), Case("queue", most=10))
-    trial = Trial(Notebook(tmp_path), cases, (10, 20), (0, 1))
+    trial = Trial(RunCache(tmp_path), cases, (10, 20), (0, 1))
     setting = Setting("certified")
     shares = []
     for case, lengths in zip(cases, ((10, 20), (10,)), strict=True):
         for length in lengths:
-            runs = [trial.notebook.measure(case, setting, length, seed) for seed in (0, 1)]
+            runs = [trial.cache.measure(case, setting, length, seed) for seed in (0, 1)]
             mean = Measured(*np.mean([[run.regret, run.violation, run.hard_violation] for run in runs], axis=0))
             shares.append(case.cost(mean.regret, mean.hard_violation) / case.uniform_cost)
     assert trial.shares(setting) == pytest.approx(shares, rel=1e-12)
