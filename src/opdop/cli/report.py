@@ -18,8 +18,8 @@ from opdop.cli.output import busy, console, count, parameter_values, show
 from opdop.envs import environments, make, parse
 from opdop.model import InvalidParameterError
 from opdop.report.summary.groups import Collection, collect
-from opdop.report.summary.verdicts import verdict_page
 from opdop.report.terminal.sweep_tables import SweepWatch
+from opdop.report.terminal.verdict_table import verdict_page
 from opdop.sweeps.sweep import Spec, run_sweep
 
 _FAILED = 1
