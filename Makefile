@@ -41,7 +41,6 @@ test-slow: $(DEV)  ## the long tests, with ten times more random examples
 test-browser: $(DEV)  ## the report in a real Chromium; installs it with apt-get if it is missing (needs root)
 	@command -v chromedriver > /dev/null || { apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; }
-	@$(PIP) -e '.[dev,browser]'
 	@echo "== pytest tests/report/test_browser.py"
 	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/report/test_browser.py
 

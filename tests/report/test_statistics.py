@@ -74,7 +74,7 @@ PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
 def families(draw: str, tables: int, *, paired: bool, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Return values [tables, 3 groups, 3 metrics, 10 seeds] that differ by chance alone, and their p values [tables, 9].
+    """Return values [tables, 3 groups, 3 metrics, 10 seeds] that differ by chance, and p values [tables, 9].
 
     The p values come from one vectorised call, as `difference` for each of them takes milliseconds.
     """
