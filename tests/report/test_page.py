@@ -354,7 +354,7 @@ def test_curves_are_the_mean_and_band_of_the_runs(collected: Collection) -> None
     axes = cost_figure(section, section.costs[0]).axes[0]
     line = next(line for line in axes.lines if line.get_label() == "opdop")
     runs = [run.regret / run.episodes for run in section.groups[0].runs]
-    scale = abs(section.learnt.reward.scale)
+    scale = abs(section.summary.reward.scale)
     assert float(np.asarray(line.get_ydata())[-1]) == pytest.approx(scale * np.mean([each[-1] for each in runs]))
     assert len(axes.collections) == 2
 
@@ -386,7 +386,7 @@ def test_certified_groups_have_their_bounds_drawn_and_their_cards_shown(tmp_path
         opdop.train("factored", episodes=200, seed=seed, preset="certified").save(tmp_path / f"run-{seed}")
     collected = collect(tmp_path)
     (section,) = collected.sections
-    card = section.groups[0].learnt[0].guarantee
+    card = section.groups[0].summaries[0].guarantee
     for key, bound in (("regret", card.regret), ("violation", card.violation)):
         cost = next(cost for cost in section.costs if cost.key == key)
         axes = figures.cost_figure(section, cost, total=True).axes[0]
@@ -404,9 +404,9 @@ def test_path_ends_where_the_average_policy_is_and_star_at_the_optimum(collected
     section = collected.sections[0]
     below = figures.ground(section, 0)
     axes = figures.path_figure(section, 0, below, figures.whole(section, 0, below), "title").axes[0]
-    reward, promised = section.learnt.run.display.quantities
+    reward, promised = section.summary.run.display.quantities
     star = next(line for line in axes.lines if line.get_marker() == "*")
-    optimum = section.learnt.optimum
+    optimum = section.summary.optimum
     place = promised.shown(float(optimum.utility_values[0])), reward.shown(optimum.value)
     assert (star.get_xdata()[0], star.get_ydata()[0]) == pytest.approx(place)
     line = next(line for line in axes.lines if line.get_label() == "opdop")
@@ -423,7 +423,7 @@ def test_average_policies_never_lie_beyond_the_exact_frontier(collected: Collect
     hull = figures.ground(section, 0).area
     assert hull is not None
     edges = np.roll(hull, -1, axis=0) - hull
-    reward, promised = section.learnt.run.display.quantities
+    reward, promised = section.summary.run.display.quantities
     orientation = np.sign(reward.scale * promised.scale)
     for group in section.groups:
         for run in group.runs:

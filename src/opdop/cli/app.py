@@ -53,7 +53,7 @@ def commands(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Learn good policies that keep promises, in constrained Markov decision processes.
+    """Learn good policies under constraints, in constrained Markov decision processes.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def commands(
       opdop verify                        tests the paper's inequalities on runs
 
     \b
-    Exit status: 0 done; 1 no policy keeps every promise, runs of a sweep have
+    Exit status: 0 done; 1 no policy satisfies every constraint, runs of a sweep have
     failed, or a proof is broken; 2 a wrong name or value; 130 or 143 interrupted.
     """
 

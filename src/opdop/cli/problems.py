@@ -15,10 +15,10 @@ from opdop.cli.options import AsJson
 from opdop.cli.output import busy, console, print_json, show
 from opdop.envs import environments, make, parse
 from opdop.model import InvalidParameterError
-from opdop.report.summary.solution import Answer, answer, plain_value
+from opdop.report.summary.solution import Solution, plain_value, solution_of
 from opdop.report.terminal import tables
 
-ENVS_FORMAT, ALGORITHMS_FORMAT = "opdop.envs/1", "opdop.algorithms/1"
+ENVS_FORMAT, ALGORITHMS_FORMAT = "opdop.envs/2", "opdop.algorithms/1"
 
 
 @app.command()
@@ -38,14 +38,14 @@ def envs(
     """
     with busy("solving all problems" if name is None else f"solving {name}"):
         chosen = [name] if name is not None else list(environments())
-        answers = [answer(make(each)) for each in chosen]
+        solutions = [solution_of(make(each)) for each in chosen]
     if as_json:
-        print_json({"format": ENVS_FORMAT, "problems": [problem_record(each) for each in answers]})
+        print_json({"format": ENVS_FORMAT, "problems": [problem_record(each) for each in solutions]})
     elif name is None:
         screen = console()
-        show(screen, tables.overview(answers, width=screen.width))
+        show(screen, tables.overview(solutions, width=screen.width))
     else:
-        show(console(), tables.problem_page(environments()[name], answers[0]))
+        show(console(), tables.problem_page(environments()[name], solutions[0]))
 
 
 @app.command()
@@ -80,7 +80,7 @@ def solve(
       opdop solve inventory --figure plane.png
       opdop solve queue --json | jq '.reward.optimum.own'
 
-    The optimum is shown beside the best without promises, with what the promises cost.
+    The optimum is shown beside the best without constraints, with what the constraints cost.
 
     The picture is the map with the optimal policy's visits where a problem has a map,
     otherwise the reward-utility plane with all that policies can attain.
@@ -90,7 +90,7 @@ def solve(
 
         figures.check_target(figure)
     with busy(f"solving {name}"):
-        found = answer(make(name, **parse(name, settings or [])))
+        found = solution_of(make(name, **parse(name, settings or [])))
     if policy is not None:
         _save_policy(policy, found)
     if figure is not None:
@@ -100,7 +100,7 @@ def solve(
         print_json(found.record())
         return
     screen = console()
-    show(screen, tables.answer_page(found, width=screen.width))
+    show(screen, tables.solution_page(found, width=screen.width))
     for what, file in (("policy", policy), ("figure", figure)):
         if file is not None:
             screen.print(Text(f"{what} saved to {file}"), soft_wrap=True)
@@ -125,7 +125,7 @@ def algorithms(
         show(console(), tables.algorithms_page(known))
 
 
-def problem_record(found: Answer) -> dict[str, Any]:
+def problem_record(found: Solution) -> dict[str, Any]:
     """Return all that is known of a problem as plain data; docs/command-line.md explains every key."""
     entry = environments()[found.cmdp.display.name]
     bounds = ("low", "above", "high", "below")
@@ -150,7 +150,7 @@ def problem_record(found: Answer) -> dict[str, Any]:
     }
 
 
-def _save_policy(file: Path, found: Answer) -> None:
+def _save_policy(file: Path, found: Solution) -> None:
     if file.suffix != ".npy":
         raise InvalidParameterError(f"{str(file)!r} is not a name for a policy; expected a file ending in .npy.")
     try:

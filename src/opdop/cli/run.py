@@ -16,7 +16,7 @@ from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, parameter_values, print_json, show, to_json
 from opdop.envs import environments, make, parse
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.report.summary.run_summary import Learnt
+from opdop.report.summary.run_summary import RunSummary
 from opdop.report.terminal import tables
 from opdop.report.terminal.progress import Watch
 from opdop.runs import CHECKPOINT, DamagedFileError, Run, RunConfig, read_config, train
@@ -123,9 +123,7 @@ def run(
         _refuse_others(ctx, {"resume", "as_json", "figure", "bound"})
         done = _go_on(resume)
     elif bound and preset != "certified":
-        raise InvalidParameterError(
-            f"preset {preset!r} promises no bound to draw; use --preset certified with --bound."
-        )
+        raise InvalidParameterError(f"preset {preset!r} has no bound to draw; use --preset certified with --bound.")
     elif name is None:
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
@@ -150,18 +148,18 @@ def run(
             "measure_every": measure_every,
         }
         done = _train(arguments, out)
-    folder, learnt = resume or out, Learnt(done.run)
+    folder, summary = resume or out, RunSummary(done.run)
     if figure is not None:
         with busy("drawing"):
             figures.save(figures.run_figure(done.run, bound=bound), figure)
     if folder is not None and not done.kept:
         with busy("saving"):
-            _save_run(folder, learnt)
+            _save_run(folder, summary)
     if as_json:
-        print_json(learnt.record())
+        print_json(summary.record())
         return
     screen = console()
-    show(screen, tables.run_page(learnt))
+    show(screen, tables.run_page(summary))
     screen.print()
     if done.complete:
         screen.print(Text(f"nothing to do: the run in {folder} is complete; above is its result"), soft_wrap=True)
@@ -238,13 +236,13 @@ def _started_with(config: RunConfig, folder: Path) -> dict[str, Any]:
     return {"problem": make(config.problem, **config.problem_parameters), **arguments}
 
 
-def _save_run(folder: Path, learnt: Learnt) -> None:
+def _save_run(folder: Path, summary: RunSummary) -> None:
     from opdop.report import figures
 
-    drawn = figures.run_figure(learnt.run)
+    drawn = figures.run_figure(summary.run)
     try:
-        learnt.run.save(folder)
-        (folder / "summary.json").write_text(to_json(learnt.record()), encoding="utf-8")
+        summary.run.save(folder)
+        (folder / "summary.json").write_text(to_json(summary.record()), encoding="utf-8")
     except OSError as error:
         raise InvalidParameterError(f"cannot write into {str(folder)!r}: {error.strerror or error}.") from error
     for file in ("figure.svg", "figure.png"):

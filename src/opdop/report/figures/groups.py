@@ -65,7 +65,7 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
     """Draw a cost as the average so far, or as the total so far, with the rate of the theory as a guide.
 
     Averages are to fall to 0, and are drawn on a straight scale: what is below 0 shows. Totals grow, and are drawn on a
-    logarithmic scale that is straight around 0, below the bounds of groups that are promised any.
+    logarithmic scale that is straight around 0, below the bounds of groups with a guarantee.
     """
     curves = []
     for i, group in enumerate(section.groups):
@@ -100,18 +100,18 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
 
 
 @style_context(LOOK)
-def multiplier_figure(section: Section, constraint: int) -> Figure:
-    """Draw the multiplier of a promise, beside the exact one; on a square-root scale if it once was far above that."""
-    promise = section.learnt.promises[constraint]
+def multiplier_figure(section: Section, index: int) -> Figure:
+    """Draw the multiplier of a constraint and its optimal value, on a square-root scale if it was far above that."""
+    constraint = section.summary.constraints[index]
     curves = []
     for i, group in enumerate(section.groups):
         at = seen(group.grid)
-        values = promise.price_scale * group.column(f"dual_{constraint}")[:, at]
+        values = constraint.price_scale * group.column(f"dual_{index}")[:, at]
         curves.append(Curve(group, group.grid[at], band(values), look_of(i)))
     figure, axes = _canvas(section)
     most = max(float(curve.band.high.max()) for curve in curves)
-    top = 1.08 * max(most, promise.own_multiplier) or 1.0
-    squeezed = most > 4.0 * promise.own_multiplier > 0.0
+    top = 1.08 * max(most, constraint.own_multiplier) or 1.0
+    squeezed = most > 4.0 * constraint.own_multiplier > 0.0
     if squeezed:
         axes.set_yscale("function", functions=(root, unroot))
     axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
@@ -119,14 +119,14 @@ def multiplier_figure(section: Section, constraint: int) -> Figure:
     for curve in curves:
         _draw(axes, curve)
     _across(axes, section)
-    axes.axhline(promise.own_multiplier, color=INK, **DASHED)
-    right = np.array([axes.get_xlim()[1], promise.own_multiplier])
-    left = np.array([1.0, promise.own_multiplier])
+    axes.axhline(constraint.own_multiplier, color=INK, **DASHED)
+    right = np.array([axes.get_xlim()[1], constraint.own_multiplier])
+    left = np.array([1.0, constraint.own_multiplier])
     shifts = ((3, 3), (3, -8), (-3, 3), (-3, -8))
     _labels(axes, curves).write("Y*, at the optimum", left, right, shifts=shifts, must=True)
-    many = len(section.learnt.promises) > 1
-    of = f" on {promise.quantity.name}" if many else ""
-    title = per(f"Multiplier{of}", section.learnt.reward.unit, "unit")
+    many = len(section.summary.constraints) > 1
+    of = f" on {constraint.quantity.name}" if many else ""
+    title = per(f"Multiplier{of}", section.summary.reward.unit, "unit")
     _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
 
@@ -178,13 +178,13 @@ def _across(axes: Axes, section: Section) -> None:
 
 
 def _bounds(curves: list[Curve], cost: Cost) -> list[tuple[Curve, Floats]]:
-    """Return what the constants of each group promise of the total so far, for groups that are promised anything.
+    """Return what the constants of each group guarantee of the total so far, for groups with a guarantee.
 
     Of one run, the whole curve is as sure as its last point: the bounds hold after all episodes at once.
     """
     found = []
     for curve in curves:
-        card = curve.group.learnt[0].guarantee
+        card = curve.group.summaries[0].guarantee
         if card.promised and (cost.key == "regret" or (cost.key == "violation" and card.constraints)):
             formula = card.regret if cost.key == "regret" else card.violation
             found.append((curve, cost.scale * np.array([formula(int(k)) for k in curve.episodes])))
@@ -195,7 +195,7 @@ def _draw_bound(axes: Axes, labels: Labels, curve: Curve, bound: Floats) -> None
     axes.plot(curve.episodes, bound, **{**DASHED, "color": curve.look["color"], "zorder": 3.0})
     line = np.column_stack([curve.episodes, bound])
     labels.avoid(line)
-    words = f"proved bound, at least {curve.group.learnt[0].guarantee.probability:.3g} sure"
+    words = f"proved bound, at least {curve.group.summaries[0].guarantee.probability:.3g} sure"
     labels.write(words, *(line[int(share * (len(line) - 1))] for share in (0.3, 0.15, 0.45, 0.0, 0.6)))
 
 
@@ -221,7 +221,7 @@ def _guide(axes: Axes, labels: Labels, curves: list[Curve], *, total: bool) -> N
     ends = [
         (float(curve.band.mean[-1]), float(curve.episodes[-1]))
         for curve in curves
-        if curve.band.mean[-1] > 0.0 and curve.episodes[-1] >= 10 and not curve.group.learnt[0].ignores_promises
+        if curve.band.mean[-1] > 0.0 and curve.episodes[-1] >= 10 and not curve.group.summaries[0].ignores_constraints
     ]
     if not ends:
         return

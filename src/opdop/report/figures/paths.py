@@ -28,20 +28,20 @@ _CLOSE = 0.25  # of the whole plane, how large a close-up may be to be worth it
 class Ground:
     """What is known of a plane beneath the paths, in own units; a row is (promised quantity, reward)."""
 
-    area: Floats | None  # [n, 2], corners of all that is attainable; None with several promises
+    area: Floats | None  # [n, 2], corners of all that is attainable; None with several constraints
     best: Floats | None  # [m, 2], the exact frontier; None if the model is not at hand
 
 
 def ground(section: Section, constraint: int) -> Ground:
     """Trace what is attainable, exactly."""
-    cmdp, quantities = section.cmdp, section.learnt.run.display.quantities
+    cmdp, quantities = section.cmdp, section.summary.run.display.quantities
     if cmdp is None:
         return Ground(None, None)
     reward, promised = quantities[0], quantities[1 + constraint]
     if cmdp.num_constraints == 1:
         plane = trace(cmdp)
         return Ground(in_own_units(plane.hull, promised, reward), in_own_units(plane.frontier, promised, reward))
-    best = slices(cmdp, section.learnt.optimum, constraint)
+    best = slices(cmdp, section.summary.optimum, constraint)
     return Ground(None, in_own_units(best, promised, reward))
 
 
@@ -54,8 +54,8 @@ class View:
 
 
 def whole(section: Section, constraint: int, below: Ground) -> View:
-    """Return a view of frontier, promise and all paths."""
-    promised = section.learnt.promises[constraint]
+    """Return a view of frontier, constraint and all paths."""
+    promised = section.summary.constraints[constraint]
     paths = [_path(group, constraint).reshape(-1, 2) for group in section.groups]
     optimum = _optimum(section, constraint)
     kept = np.array([promised.quantity.shown(promised.threshold), optimum[1]])
@@ -82,8 +82,8 @@ def close(section: Section, constraint: int, full: View) -> View | None:
 @style_context(LOOK)
 def path_figure(section: Section, constraint: int, below: Ground, view: View, title: str) -> Figure:
     """Draw the plane with the averages of all policies so far."""
-    learnt = section.learnt
-    promised = learnt.promises[constraint]
+    summary = section.summary
+    promised = summary.constraints[constraint]
     rows = legend_rows(section)
     height = _HEIGHT + 0.135 * rows
     bottom = 0.40 + 0.135 * rows
@@ -103,14 +103,14 @@ def path_figure(section: Section, constraint: int, below: Ground, view: View, ti
     axes.plot(*optimum, "*", color=INK, markersize=11.0, markeredgecolor="white", markeredgewidth=0.8, zorder=9)
     axes.plot(*free, "D", color=GREY, markersize=4.5, markeredgecolor="white", zorder=5)
     labels.write("optimum", optimum, fontweight="bold", fontsize=6.5)
-    labels.write("best without\nthe promise", free)
-    _draw_promise(axes, labels, promised.quantity.shown(promised.threshold), at_most=promised.quantity.scale < 0.0)
+    labels.write("best without\nthe constraint", free)
+    _draw_constraint(axes, labels, promised.quantity.shown(promised.threshold), at_most=promised.quantity.scale < 0.0)
     for i, (group, path) in enumerate(zip(section.groups, paths, strict=True)):
         _draw_path(axes, labels, group, path, rings[i], look_of(i))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(FuncFormatter(lambda value, _: count_text(round(value, 10))))
-    across, up = axis_label(promised.quantity), axis_label(learnt.reward)
+    across, up = axis_label(promised.quantity), axis_label(summary.reward)
     axes.set_xlabel(across, labelpad=1.5, fontsize=_fitting(across))
     figure.text(0.1 / WIDTH, 1.0 - 0.36 / height, up, fontsize=_fitting(up))
     write_title(figure, title)
@@ -132,20 +132,20 @@ def _path(group: Group, constraint: int) -> Floats:
 def _last(group: Group, constraint: int) -> Floats:
     """Return what the last policies of all runs attain (promised quantity, reward) in own units, [n, 2]."""
     quantities = group.runs[0].display.quantities
-    last = np.array([(each.last.utilities[constraint], each.last.reward) for each in group.learnt])
+    last = np.array([(each.final_values.utilities[constraint], each.final_values.reward) for each in group.summaries])
     return in_own_units(last, quantities[1 + constraint], quantities[0])
 
 
 def _optimum(section: Section, constraint: int) -> Floats:
-    learnt = section.learnt
-    promised = learnt.promises[constraint]
-    return np.array([promised.quantity.shown(promised.attained), learnt.reward.shown(learnt.optimum.value)])
+    summary = section.summary
+    promised = summary.constraints[constraint]
+    return np.array([promised.quantity.shown(promised.attained), summary.reward.shown(summary.optimum.value)])
 
 
 def _unconstrained(section: Section, constraint: int) -> Floats:
-    learnt = section.learnt
-    promised = learnt.promises[constraint]
-    best = learnt.reward.shown(learnt.optimum.unconstrained.reward)
+    summary = section.summary
+    promised = summary.constraints[constraint]
+    best = summary.reward.shown(summary.optimum.unconstrained.reward)
     return np.array([promised.quantity.shown(promised.unconstrained), best])
 
 
@@ -154,15 +154,15 @@ def _fitting(words: str) -> float:
     return min(7.0, 7.0 * 58 / len(words))
 
 
-def _draw_promise(axes: Axes, labels: Labels, threshold: float, *, at_most: bool) -> None:
-    """Draw the promise as a line, and shade the side where it is broken."""
+def _draw_constraint(axes: Axes, labels: Labels, threshold: float, *, at_most: bool) -> None:
+    """Draw the constraint as a line, and shade the side where it is broken."""
     left, right = axes.get_xlim()
     axes.axvspan(threshold, right if at_most else left, facecolor=VERMILION, alpha=0.10, linewidth=0.0, zorder=2)
     axes.axvline(threshold, color=VERMILION, linewidth=1.0, zorder=2)
     axes.set_xlim(left, right)
     side = 1 if at_most else -1
     shifts = tuple((4 * side, y) for y in range(-12, -150, -12))
-    labels.write("promise\nbroken", np.array([threshold, axes.get_ylim()[1]]), shifts=shifts, color=VERMILION)
+    labels.write("constraint\nbroken", np.array([threshold, axes.get_ylim()[1]]), shifts=shifts, color=VERMILION)
 
 
 def _draw_path(axes: Axes, labels: Labels, group: Group, path: Floats, rings: Floats, look: dict[str, Any]) -> None:

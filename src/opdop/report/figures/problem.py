@@ -36,15 +36,15 @@ from opdop.report.figures.style import (
     axis_label,
 )
 from opdop.report.summary.plane import slices, trace
-from opdop.report.summary.solution import Answer, short_number
+from opdop.report.summary.solution import Solution, short_number
 from opdop.report.summary.visit_map import VisitMap
 
 
-def picture(answer: Answer, *, plane: bool = False) -> Figure:
+def picture(solution: Solution, *, plane: bool = False) -> Figure:
     """Return the map of a problem with its optimal policy's visits; without a map, or if wished, its plane."""
-    if answer.cmdp.display.geometry is None or plane:
-        return frontier(answer.cmdp, answer.optimum)
-    return occupancy_map(answer.cmdp, answer.optimum.policy)
+    if solution.cmdp.display.geometry is None or plane:
+        return frontier(solution.cmdp, solution.optimum)
+    return occupancy_map(solution.cmdp, solution.optimum.policy)
 
 
 @style_context(LOOK)
@@ -82,10 +82,10 @@ def occupancy_map(cmdp: TabularCMDP, policy: Any, title: str | None = None) -> F
 
 @style_context(LOOK)
 def frontier(cmdp: TabularCMDP, optimum: Optimum) -> Figure:
-    """Draw the best reward against the promised quantity, with the promise, in the problem's own units.
+    """Draw the best reward against the promised quantity, with the constraint, in the problem's own units.
 
     With one constraint the figure shows all that policies attain. With several there is one panel for each: the best
-    reward as one promise varies and the others are kept.
+    reward as one constraint varies and the others are kept.
     """
     count = cmdp.num_constraints
     figure = Figure(figsize=(WIDTH, 3.0 if count == 1 else 0.6 + 1.9 * count), layout="constrained")
@@ -220,7 +220,7 @@ def _draw_plane(axes: Axes, cmdp: TabularCMDP, optimum: Optimum) -> None:
     _view(axes, best, promised.shown(float(cmdp.thresholds[0])))
     _draw_optimum(axes, cmdp, optimum, 0)
     corners = (
-        (optimum.unconstrained, "D", ORANGE, "without the promise"),
+        (optimum.unconstrained, "D", ORANGE, "without the constraint"),
         (optimum.slater, "s", GREEN, "safest policy"),
     )
     for values, marker, colour, words in corners:
@@ -231,19 +231,19 @@ def _draw_plane(axes: Axes, cmdp: TabularCMDP, optimum: Optimum) -> None:
 def _draw_slice(axes: Axes, cmdp: TabularCMDP, optimum: Optimum, constraint: int) -> None:
     reward, promised = cmdp.display.quantities[0], cmdp.display.quantities[1 + constraint]
     best = in_own_units(slices(cmdp, optimum, constraint), promised, reward)
-    axes.plot(best[:, 0], best[:, 1], color=BLUE, label="best, other promises kept", zorder=3)
+    axes.plot(best[:, 0], best[:, 1], color=BLUE, label="best, other constraints kept", zorder=3)
     _view(axes, best, promised.shown(float(cmdp.thresholds[constraint])))
     _draw_optimum(axes, cmdp, optimum, constraint)
 
 
 def _draw_optimum(axes: Axes, cmdp: TabularCMDP, optimum: Optimum, constraint: int) -> None:
-    """Draw the promise with its forbidden side, the optimum, and the multiplier as the slope there."""
+    """Draw the constraint with its forbidden side, the optimum, and the multiplier as the slope there."""
     reward, promised = cmdp.display.quantities[0], cmdp.display.quantities[1 + constraint]
     threshold = promised.shown(float(cmdp.thresholds[constraint]))
     sign, edge = ("≤", axes.get_xlim()[1]) if promised.scale < 0 else ("≥", axes.get_xlim()[0])
-    axes.axvspan(threshold, edge, facecolor=VERMILION, alpha=0.10, linewidth=0.0, label="promise broken", zorder=2)
+    axes.axvspan(threshold, edge, facecolor=VERMILION, alpha=0.10, linewidth=0.0, label="constraint broken", zorder=2)
     several = cmdp.num_constraints > 1
-    words = "promise" if several else f"promise: {sign} {threshold:g} {promised.unit}".rstrip()
+    words = "constraint" if several else f"constraint: {sign} {threshold:g} {promised.unit}".rstrip()
     axes.axvline(threshold, color=VERMILION, linewidth=1.0, label=words, zorder=2)
     x, y = promised.shown(float(optimum.utility_values[constraint])), reward.shown(optimum.value)
     slope = -float(optimum.dual[constraint]) * reward.scale / promised.scale
@@ -258,7 +258,7 @@ def in_own_units(points: Floats, promised: Quantity, reward: Quantity) -> Floats
 
 
 def _view(axes: Axes, best: Floats, threshold: float) -> None:
-    """Show the frontier and the promise, with a margin."""
+    """Show the frontier and the constraint, with a margin."""
     for values, limit in ((np.append(best[:, 0], threshold), axes.set_xlim), (best[:, 1], axes.set_ylim)):
         low, high = float(values.min()), float(values.max())
         margin = 0.08 * (high - low) or 0.5

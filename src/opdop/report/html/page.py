@@ -22,7 +22,7 @@ from opdop.report.html.pictures import Picture
 from opdop.report.html.style import css
 from opdop.report.summary import sentences as words
 from opdop.report.summary.groups import Collection, Group, Section, final_band, printable
-from opdop.report.summary.guarantee_card import card_lines, is_kept
+from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
 from opdop.report.summary.run_summary import value_text
 from opdop.report.summary.solution import better, number, short_number
 from opdop.report.summary.statistics import band
@@ -36,7 +36,7 @@ _PARTS = (
         "planes",
         "The way to the optimum",
         "Each policy is a point: what it gives of the promised quantity, and of the reward. The coloured side of the "
-        "promise is forbidden. A good learner's line ends at the star.",
+        "constraint is forbidden. A good learner's line ends at the star.",
     ),
     ("totals", "Totals, and the rate of the theory", "The same three costs, summed up instead of averaged."),
     ("maps", "Where policies go", "Where an episode is spent, and what is mostly done there."),
@@ -63,7 +63,7 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
         '<meta name="color-scheme" content="light dark">\n<meta name="generator" content="opdop">\n'
         f"<title>{_text(headline)}: report</title>\n<style>{css()}</style>\n</head>\n<body>\n"
         f'<header><p class="over">opdop report · {_text(collection.name)}</p><h1>{_text(headline)}</h1>'
-        f'<p class="lead">Learning to do well while keeping a promise: {runs} measured against the exact optimum.</p>'
+        f'<p class="lead">Learning under constraints: {runs} measured against the exact optimum.</p>'
         f"{_contents(collection)}</header>\n<main>\n" + "\n".join(part for part in main if part) + "\n</main>\n"
         "<footer>Made by opdop. Every number on this page is computed from the runs; nothing is loaded from elsewhere."
         "</footer>\n</body>\n</html>\n"
@@ -108,11 +108,11 @@ def _legend() -> str:
 
 
 def _section(section: Section, found: list[Verdict], drawn: Drawn) -> str:
-    learnt = section.learnt
-    display = learnt.run.display
+    summary = section.summary
+    display = summary.run.display
     parameters = ", ".join(f"{key}={setting_text(value)}" for key, value in display.parameters.items())
-    H, S, A = learnt.shape
-    size = sizes_text(S, A, H, len(learnt.promises))
+    H, S, A = summary.shape
+    size = sizes_text(S, A, H, len(summary.constraints))
     facts = _text(f"{size}." + (f" Parameters: {parameters}." if parameters else ""))
     parts = [
         f"<h2>{_text(section.name)}</h2>",
@@ -156,8 +156,10 @@ def _key(section: Section) -> str:
 def _notes(section: Section) -> str:
     notes: dict[str, list[str]] = {}
     for group in section.groups:
-        for text in group.learnt[0].notes:
-            note = text.replace("column 'no promise'", "row “no promise”")  # as the table here is turned
+        for text in group.summaries[0].notes:
+            note = text.replace(
+                "column 'unconstrained policy'", "row “unconstrained policy”"
+            )  # as the table here is turned
             notes.setdefault(note, []).append(group.label)
     every = len(section.groups)
     entries = [
@@ -169,15 +171,15 @@ def _notes(section: Section) -> str:
 
 def _attained(section: Section) -> str:
     """Return what average and last policies attain, beside what is known of the problem."""
-    learnt = section.learnt
-    quantities = learnt.run.display.quantities
+    summary = section.summary
+    quantities = summary.run.display.quantities
     heads = ["per episode, on average", *(_with_unit(quantity.name, quantity.unit) for quantity in quantities)]
-    limits = [(better(each.quantity), each.quantity.shown(each.threshold)) for each in learnt.promises]
+    limits = [(better(each.quantity), each.quantity.shown(each.threshold)) for each in summary.constraints]
     wanted = ["promised", "", *(f"{'≤' if way == 'less' else '≥'} {limit:,g}" for way, limit in limits)]
-    optimum = learnt.optimum
+    optimum = summary.optimum
     known = [
         ("optimum", np.concatenate([[optimum.value], optimum.utility_values])),
-        ("no promise", optimum.unconstrained.totals),
+        ("unconstrained policy", optimum.unconstrained.totals),
         ("safest", optimum.slater.totals),
     ]
     rows = [_row(wanted, "reference")]
@@ -189,7 +191,7 @@ def _attained(section: Section) -> str:
         averages = [final_band(section, group, i).text for i in signals]
         rows.append(_row([f"{group.label}, average policy", *averages]))
         lasts = [
-            band(np.array([quantities[i].shown(float(each.last.totals[i])) for each in group.learnt])).text
+            band(np.array([quantities[i].shown(float(each.final_values.totals[i])) for each in group.summaries])).text
             for i in signals
         ]
         rows.append(_row([f"{group.label}, last policy", *lasts]))
@@ -203,10 +205,10 @@ def _costs(section: Section) -> str:
     for group in section.groups:
         cells = []
         for cost in section.costs:
-            total = float(np.mean([cost.scale * each.final(cost.key) for each in group.learnt]))
+            total = float(np.mean([cost.scale * each.at_end(cost.key) for each in group.summaries]))
             average = band(np.array(list(cost.finals(group).values()))).text
             cells.append(f'<td class="n">{_text(average)}<small>{_text(short_number(total))} in total</small></td>')
-        pace = short_number(float(np.mean([each.episodes_per_second for each in group.learnt])))
+        pace = short_number(float(np.mean([each.episodes_per_second for each in group.summaries])))
         cells.append(f'<td class="n">{_text(pace)}</td>')
         rows.append(f'<tr><th scope="row">{_text(group.label)}</th>{"".join(cells)}</tr>')
     return _table([*heads, "episodes per second"], rows)
@@ -224,7 +226,7 @@ def _verdicts(section: Section, found: list[Verdict]) -> str:
         rows.append(f'<tr><th scope="row">{_text(verdict.cost.name)}</th><td>{mark}</td><td class="n">{p}</td></tr>')
     head = '<tr><th scope="col"></th><th scope="col">verdict</th><th scope="col" class="n">p, corrected</th></tr>'
     table = f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
-    caution = "Less regret alone is not better: breaking a promise can buy it. Read the three measures together."
+    caution = "Less regret alone is not better: breaking a constraint can buy it. Read the three measures together."
     return (
         f'<h3 id="{_id(section)}-verdicts">Which differences are clear</h3>{table}'
         f'<p class="note">{_text(f"{METHOD} {caution}")}</p>'
@@ -235,10 +237,12 @@ def _guarantees(section: Section) -> str:
     """Return the guarantee card of each group's first run, and in how many of its runs it was kept."""
     rows = []
     for group in section.groups:
-        cards = [each.guarantee for each in group.learnt]
-        lines = [f"{label} {words}".removeprefix("guarantee ").strip() for label, words in card_lines(group.learnt[0])]
+        cards = [each.guarantee for each in group.summaries]
+        lines = [
+            f"{label} {words}".removeprefix("guarantee ").strip() for label, words in card_lines(group.summaries[0])
+        ]
         if all(card.promised for card in cards):
-            kept = sum(is_kept(each) for each in group.learnt)
+            kept = sum(is_within_bounds(each) for each in group.summaries)
             lines.append(f"kept in {kept} of {len(cards)} runs")
         rows.append(_row([group.label, "; ".join(lines)], numbers=False))
     return _table(["", "guarantee"], rows, numbers=False)

@@ -16,7 +16,7 @@ from opdop.report.summary.groups import Cost, Group, Section
 _GUIDE = "Dotted: the slope of the theory, a guide and not a bound."
 _BELOW = {
     "regret": "Reward lost against the optimum, averaged over all episodes so far.",
-    "violation": "By how much the promise is broken on average so far, where slack pays back.",
+    "violation": "By how much the constraint is broken on average so far, where slack pays back.",
     "hard_violation": "The same, where nothing is ever paid back.",
 }
 
@@ -43,11 +43,11 @@ def _curves(section: Section) -> Iterator[Picture]:
         title = f"{section.name}: {cost.name} per episode against episodes"
         caption = f"{_BELOW[cost.key]} {bands} {_GUIDE}"
         yield Picture(f"{section.key}-{_file(cost)}", "curves", title, caption, _cost(section, cost))
-    many = len(section.learnt.promises) > 1
-    for i, promise in enumerate(section.learnt.promises):
+    many = len(section.summary.constraints) > 1
+    for i, constraint in enumerate(section.summary.constraints):
         name = f"{section.key}-multiplier" + (f"-{i + 1}" if many else "")
-        title = f"{section.name}: multiplier of {promise.quantity.name} against episodes"
-        caption = f"The price that the learner puts on the promise, beside the right one, Y*. {bands}"
+        title = f"{section.name}: multiplier of {constraint.quantity.name} against episodes"
+        caption = f"The price that the learner puts on the constraint, beside the right one, Y*. {bands}"
         yield Picture(name, "curves", title, caption, _multiplier(section, i))
 
 
@@ -56,21 +56,21 @@ def _totals(section: Section) -> Iterator[Picture]:
     for cost in section.costs:
         title = f"{section.name}: total {cost.name} against episodes"
         caption = f"{bands} Logarithmic scales; the upright one is straight around 0. {_GUIDE}"
-        if cost.key != "hard_violation" and any(group.learnt[0].guarantee.promised for group in section.groups):
+        if cost.key != "hard_violation" and any(group.summaries[0].guarantee.promised for group in section.groups):
             caption += " Dashed: what is proved of the group of that colour."
         yield Picture(f"{section.key}-total-{_file(cost)}", "totals", title, caption, _cost(section, cost, total=True))
 
 
 def _planes(section: Section) -> Iterator[Picture]:
-    """Return the reward-utility planes: for each promise the whole one, and a close-up where it shows something."""
-    many = len(section.learnt.promises) > 1
-    for i, promise in enumerate(section.learnt.promises):
+    """Return the reward-utility planes: for each constraint the whole one, and a close-up where it shows something."""
+    many = len(section.summary.constraints) > 1
+    for i, constraint in enumerate(section.summary.constraints):
         below = figures.ground(section, i)
         full = figures.whole(section, i, below)
         name = f"{section.key}-plane" + (f"-{i + 1}" if many else "")
-        what = f"{section.name}: reward against {promise.quantity.name}, with the paths of the average policies"
+        what = f"{section.name}: reward against {constraint.quantity.name}, with the paths of the average policies"
         edge = (
-            "Thick line: the best reward while this promise varies and the others are kept, exact at its corners."
+            "Thick line: the best reward while this constraint varies and the others are kept, exact at its corners."
             if many
             else "Shaded: all that policies attain. Its edge: the best of it, exact."
         )
@@ -93,7 +93,7 @@ def _maps(section: Section) -> Iterator[Picture]:
     if cmdp is None or cmdp.display.geometry is None:
         return
     about = "Shade: expected stages in a cell. Arrow: what is mostly done there."
-    policy = section.learnt.optimum.policy
+    policy = section.summary.optimum.policy
     title = f"{section.name}: where the optimal policy goes"
     yield Picture(
         f"{section.key}-map-optimum", "maps", title, about, lambda: figures.occupancy_map(cmdp, policy, "optimum")

@@ -14,7 +14,7 @@ import numpy as np
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
 from opdop.model.validation import Floats
-from opdop.report.summary.run_summary import Learnt, Measure
+from opdop.report.summary.run_summary import Measure, RunSummary
 from opdop.report.summary.statistics import Band, band
 from opdop.report.terminal.tables import setting_text
 from opdop.runs import CHECKPOINT, Run, RunConfig, fingerprint, settings
@@ -36,14 +36,14 @@ class Group:
         return tuple(run.config.seed for run in self.runs)
 
     @cached_property
-    def learnt(self) -> tuple[Learnt, ...]:
+    def summaries(self) -> tuple[RunSummary, ...]:
         """Each run with everything that is asked of it."""
-        return tuple(Learnt(run) for run in self.runs)
+        return tuple(RunSummary(run) for run in self.runs)
 
     @property
     def episodes(self) -> int:
         """How many episodes all runs have played."""
-        return min(each.episodes for each in self.learnt)
+        return min(each.episodes for each in self.summaries)
 
     @cached_property
     def grid(self) -> Floats:
@@ -83,8 +83,8 @@ class Cost:
     def finals(self, group: Group) -> dict[int, float]:
         """Return the average per episode over all episodes by seed, in own units."""
         return {
-            seed: self.scale * each.final(self.key) / each.episodes
-            for seed, each in zip(group.seeds, group.learnt, strict=True)
+            seed: self.scale * each.at_end(self.key) / each.episodes
+            for seed, each in zip(group.seeds, group.summaries, strict=True)
         }
 
 
@@ -96,19 +96,19 @@ class Section:
     groups: tuple[Group, ...]
 
     @property
-    def learnt(self) -> Learnt:
+    def summary(self) -> RunSummary:
         """The first run, for what all have in common: the problem, its optimum, its units."""
-        return self.groups[0].learnt[0]
+        return self.groups[0].summaries[0]
 
     @property
     def name(self) -> str:
         """The problem's name."""
-        return self.learnt.run.display.name
+        return self.summary.run.display.name
 
     @cached_property
     def cmdp(self) -> TabularCMDP | None:
         """The model, built again; None if it is not a problem that ships, or no longer the same."""
-        run = self.learnt.run
+        run = self.summary.run
         if run.config.problem not in environments():
             return None
         try:
@@ -120,8 +120,8 @@ class Section:
     @property
     def costs(self) -> tuple[Cost, Cost, Cost]:
         """Regret, violation and hard violation in own units, or in model units where there is no single own one."""
-        learnt = self.learnt
-        regret, soft, hard = (_cost(each) for each in (learnt.regret, learnt.violation, learnt.hard_violation))
+        summary = self.summary
+        regret, soft, hard = (_cost(each) for each in (summary.regret, summary.violation, summary.hard_violation))
         return regret, soft, hard
 
     @property
@@ -173,7 +173,7 @@ def collect(folder: str | Path) -> Collection:
         shown = place.relative_to(root).as_posix()
         try:
             run = Run.load(place)
-            Learnt(run)
+            RunSummary(run)
             if len(run.display.quantities) != 1 + len(run.thresholds):
                 raise OpdopError("its units are not those of its signals.")
             found[shown] = run
@@ -317,5 +317,5 @@ def _cost(measure: Measure) -> Cost:
 
 def final_band(section: Section, group: Group, signal: int) -> Band:
     """Return what the average policy of a group attains of a signal, in own units, over its seeds."""
-    quantity = section.learnt.run.display.quantities[signal]
+    quantity = section.summary.run.display.quantities[signal]
     return band(np.array([quantity.shown(float(run.average.totals[signal])) for run in group.runs]))

@@ -8,48 +8,48 @@ from opdop.report.summary.solution import short_number
 from opdop.theory import Guarantee
 
 if TYPE_CHECKING:
-    from opdop.report.summary.run_summary import Learnt, Measure
+    from opdop.report.summary.run_summary import Measure, RunSummary
 
 _MET = {True: "true here", False: "NOT TRUE here", None: "taken on trust"}
 
 
-def card_lines(learnt: Learnt) -> list[tuple[str, str]]:
+def card_lines(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the card as labelled lines."""
-    card = learnt.guarantee
+    card = summary.guarantee
     if not card.promised:
-        finite = "nodes" not in learnt.run.constants  # of continuous states nothing is verified
+        finite = "nodes" not in summary.run.constants  # of continuous states nothing is verified
         rest = " What holds all the same, `opdop verify` shows." if finite else ""
         return [("guarantee", f"none: {card.why}.{rest}")]
-    promised = [_bound("regret", card.regret(), learnt.regret)]
-    shares = [_share("regret", learnt.regret, card.regret())]
+    promised = [_bound("regret", card.regret(), summary.regret)]
+    shares = [_share("regret", summary.regret, card.regret())]
     if card.constraints:
-        promised.append(_bound("violation", card.violation(), learnt.violation))
-        shares.append(_share("violation", learnt.violation, card.violation()))
-    rest = "" if card.constraints else "; nothing is promised about the promises' violation"
+        promised.append(_bound("violation", card.violation(), summary.violation))
+        shares.append(_share("violation", summary.violation, card.violation()))
+    rest = "" if card.constraints else "; nothing is promised about the constraints' violation"
     words = f"with probability {card.probability:.4g} at least, {' and '.join(promised)} in all{rest}"
-    lines = [("guarantee", words), ("", _reach(card, learnt.shape[0]))]
+    lines = [("guarantee", words), ("", _reach(card, summary.shape[0]))]
     lines += [
         ("assumes" if i == 0 else "", f"{each.words} ({_MET[each.met]})") for i, each in enumerate(card.assumptions)
     ]
-    lines.append(("measured", ", ".join(shares) + ("" if learnt.exact else " (estimates: not every episode was)")))
+    lines.append(("measured", ", ".join(shares) + ("" if summary.exact else " (estimates: not every episode was)")))
     return lines
 
 
-def is_kept(learnt: Learnt) -> bool:
+def is_within_bounds(summary: RunSummary) -> bool:
     """Whether a run's regret and violation are within the bounds that it was promised."""
-    card = learnt.guarantee
-    kept = learnt.regret.total <= card.regret()
-    return kept and (not card.constraints or learnt.violation.total <= card.violation())
+    card = summary.guarantee
+    kept = summary.regret.total <= card.regret()
+    return kept and (not card.constraints or summary.violation.total <= card.violation())
 
 
-def card_record(learnt: Learnt) -> dict[str, Any]:
+def card_record(summary: RunSummary) -> dict[str, Any]:
     """Return the card as plain data."""
-    card = learnt.guarantee
-    regret = _record("regret", card, learnt.regret) if card.promised else None
-    violation = _record("violation", card, learnt.violation) if card.promised and card.constraints else None
+    card = summary.guarantee
+    regret = _record("regret", card, summary.regret) if card.promised else None
+    violation = _record("violation", card, summary.violation) if card.promised and card.constraints else None
     return {
         "preset": card.preset,
-        "promised": card.promised,
+        "guaranteed": card.promised,
         "probability": card.probability,
         "why_not": card.why or None,
         "regret": regret,
@@ -66,7 +66,7 @@ def _record(name: str, card: Guarantee, measured: Measure) -> dict[str, Any]:
         "trivial": card.trivial,
         "useful_from": card.useful_from(name),
         "measured_over_bound": measured.total / bound,
-        "kept": measured.total <= bound,
+        "within_bound": measured.total <= bound,
     }
 
 

@@ -56,7 +56,7 @@ def trace(cmdp: TabularCMDP, *, tolerance: float = 1e-4, passes: int = 400) -> P
 def slices(cmdp: TabularCMDP, optimum: Optimum, constraint: int, *, points: int = 16) -> Floats:
     """Return the best reward for many values of one threshold, all others kept: [points, 2] of (threshold, reward).
 
-    It goes from what the other promises alone lead to, to the most that is possible beside them.
+    It goes from what the other constraints alone lead to, to the most that is possible beside them.
     """
     others = np.where(np.arange(cmdp.num_constraints) == constraint, _NO_THRESHOLD, cmdp.thresholds)
     without = solve(_altered(cmdp, others))

@@ -1,4 +1,4 @@
-"""What a run has learnt as people ask for it: its policies beside the optimum, in the problem's own units."""
+"""The summary of a run: its policies beside the optimum, in the problem's own units."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ from opdop.model import InvalidParameterError, Quantity
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.report.summary.guarantee_card import card_record
-from opdop.report.summary.solution import Promise, both, plain_value, promises, short_number, words_of
+from opdop.report.summary.solution import (
+    ConstraintSummary,
+    both,
+    constraint_summaries,
+    plain_value,
+    short_number,
+    words_of,
+)
 from opdop.runs import Run
 from opdop.theory import Guarantee, guarantee
 
-RUN_FORMAT = "opdop.run/1"
+RUN_FORMAT = "opdop.run/2"
 
-# Rounding in sums of many episodes: a promise broken by less, in model units and for each stage, is kept.
-KEPT = 1e-9
+# Rounding in sums of many episodes: a constraint broken by less, in model units and for each stage, is kept.
+SATISFIED_WITHIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Measure:
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class RunSummary:
     """A run on a known model, with everything that a table, a figure or a program asks of it."""
 
     run: Run
@@ -67,8 +74,8 @@ class Learnt:
         return self.run.optimum
 
     @property
-    def last(self) -> Values:
-        """The true values of the last policy."""
+    def final_values(self) -> Values:
+        """The true values of the final policy."""
         assert self.run.last is not None
         return self.run.last
 
@@ -78,13 +85,13 @@ class Learnt:
         return self.run.display.quantities[0]
 
     @cached_property
-    def promises(self) -> tuple[Promise, ...]:
+    def constraints(self) -> tuple[ConstraintSummary, ...]:
         """The constraints, in the model's order."""
-        return promises(self.run.display.quantities, self.run.thresholds, self.optimum)
+        return constraint_summaries(self.run.display.quantities, self.run.thresholds, self.optimum)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the run's constants promise, and on which assumptions."""
+        """What the run's constants guarantee, and on which assumptions."""
         return guarantee(
             self.run.constants,
             shape=self.shape,
@@ -113,7 +120,7 @@ class Learnt:
         return H, S, A
 
     @property
-    def ignores_promises(self) -> bool:
+    def ignores_constraints(self) -> bool:
         """Whether the algorithm looks for the best reward alone."""
         return self.run.config.algorithm.endswith("oppo")
 
@@ -133,7 +140,7 @@ class Learnt:
         values: Floats = self.run.history[name].to_numpy()
         return values
 
-    def final(self, name: str) -> float:
+    def at_end(self, name: str) -> float:
         """Return a column's value after the last episode."""
         return float(self.run.history[name][-1])
 
@@ -142,54 +149,56 @@ class Learnt:
     @property
     def regret(self) -> Measure:
         """Reward lost against the optimum; negative if the policies had more of it than the optimum."""
-        return Measure("regret", self.final("regret"), self.episodes, abs(self.reward.scale), self.reward.unit)
+        return Measure("regret", self.at_end("regret"), self.episodes, abs(self.reward.scale), self.reward.unit)
 
     @property
     def shortfalls(self) -> tuple[Measure, ...]:
-        """The paper's violation of each promise before it is cut at 0: later slack pays for earlier violation."""
+        """The paper's violation of each constraint before it is cut at 0: later slack pays for earlier violation."""
         return tuple(
             Measure(
-                promise.quantity.name,
-                self.final(f"shortfall_{i}"),
+                constraint.quantity.name,
+                self.at_end(f"shortfall_{i}"),
                 self.episodes,
-                abs(promise.quantity.scale),
-                promise.quantity.unit,
+                abs(constraint.quantity.scale),
+                constraint.quantity.unit,
             )
-            for i, promise in enumerate(self.promises)
+            for i, constraint in enumerate(self.constraints)
         )
 
     @property
     def violations(self) -> tuple[Measure, ...]:
-        """The paper's violation of each promise."""
+        """The paper's violation of each constraint."""
         return tuple(
             Measure(each.name, max(each.total, 0.0), each.episodes, each.scale, each.unit) for each in self.shortfalls
         )
 
     @property
     def violation(self) -> Measure:
-        """The paper's violation of the promise that is broken most."""
-        return self._joint("violation", self.final("violation"))
+        """The paper's violation of the constraint that is broken most."""
+        return self._joint("violation", self.at_end("violation"))
 
     @property
     def hard_violation(self) -> Measure:
-        """Violation that is never paid back: in each episode, of the promise that is broken most."""
-        return self._joint("hard violation", self.final("hard_violation"))
+        """Violation that is never paid back: in each episode, of the constraint that is broken most."""
+        return self._joint("hard violation", self.at_end("hard_violation"))
 
     def _joint(self, name: str, total: float) -> Measure:
-        """Return a measure over all promises; in own units if they have one."""
-        scales = {(abs(promise.quantity.scale), promise.quantity.unit) for promise in self.promises}
+        """Return a measure over all constraints; in own units if they have one."""
+        scales = {(abs(constraint.quantity.scale), constraint.quantity.unit) for constraint in self.constraints}
         scale, unit = next(iter(scales)) if len(scales) == 1 else (None, "")
         return Measure(name, total, self.episodes, scale, unit)
 
     @property
     def multipliers(self) -> tuple[float, ...]:
         """The multipliers after the last episode, in own units."""
-        return tuple(self.final(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
+        return tuple(self.at_end(f"dual_{i}") * constraint.price_scale for i, constraint in enumerate(self.constraints))
 
     @property
     def usual_multipliers(self) -> tuple[float, ...]:
         """The mean multipliers over the second half of all episodes, in own units: where a restless one has been."""
-        return tuple(self._late_mean(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
+        return tuple(
+            self._late_mean(f"dual_{i}") * constraint.price_scale for i, constraint in enumerate(self.constraints)
+        )
 
     def _late_mean(self, name: str) -> float:
         """Return a column's mean over the second half; each record stands for the episodes since the one before."""
@@ -202,13 +211,13 @@ class Learnt:
     @property
     def verdict(self) -> str:
         """One sentence on the average policy."""
-        kept = [shortfall.total <= KEPT * self.shape[0] * self.episodes for shortfall in self.shortfalls]
+        kept = [shortfall.total <= SATISFIED_WITHIN * self.shape[0] * self.episodes for shortfall in self.shortfalls]
         broken = [
-            f"{_the_promise(promise, len(kept))} by {about(measure.shown(measure.per_episode))} {measure.unit}"
-            for promise, measure, fine in zip(self.promises, self.violations, kept, strict=True)
+            f"{_the_constraint(constraint, len(kept))} by {about(measure.shown(measure.per_episode))} {measure.unit}"
+            for constraint, measure, fine in zip(self.constraints, self.violations, kept, strict=True)
             if not fine
         ]
-        every = "the promise" if len(kept) == 1 else "every promise"
+        every = "the constraint" if len(kept) == 1 else "every constraint"
         promised = (
             f"breaks {' and '.join(each.rstrip() for each in broken)} per episode" if broken else f"keeps {every}"
         )
@@ -231,16 +240,16 @@ class Learnt:
     @property
     def notes(self) -> tuple[str, ...]:
         """What one must know to read the numbers rightly; often nothing."""
-        many = len(self.promises) > 1
+        many = len(self.constraints) > 1
         notes = []
-        if self.ignores_promises:
+        if self.ignores_constraints:
             notes.append(
-                f"This algorithm ignores the promise{'s' if many else ''}: it looks for the best reward alone. Compare "
-                "it with the column 'no promise'."
+                f"This algorithm ignores the constraint{'s' if many else ''} and maximises the reward alone. Compare "
+                "it with the column 'unconstrained policy'."
             )
-        for promise in self.promises:
-            if not promise.binds:
-                subject = f"The promise on {promise.quantity.name}" if many else "The promise"
+        for constraint in self.constraints:
+            if not constraint.binds:
+                subject = f"The constraint on {constraint.quantity.name}" if many else "The constraint"
                 notes.append(f"{subject} does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.")
         if not self.exact:
             every = self.run.config.measure_every
@@ -271,7 +280,7 @@ class Learnt:
             "states": S,
             "actions": A,
             "stages": H,
-            "constraints": len(self.promises),
+            "num_constraints": len(self.constraints),
             "algorithm": config.algorithm,
             "episodes": self.episodes,
             **{key: getattr(config, key) for key in ("seed", "preset", "noisy", "measure_every")},
@@ -282,15 +291,15 @@ class Learnt:
                 **words_of(self.reward),
                 "optimum": both(self.reward, optimum.value),
                 "average": both(self.reward, run.average.reward),
-                "last": both(self.reward, self.last.reward),
+                "final": both(self.reward, self.final_values.reward),
                 "unconstrained": both(self.reward, optimum.unconstrained.reward),
-                "estimated": both(self.reward, self.final("estimated_reward")),
+                "estimated": both(self.reward, self.at_end("estimated_reward")),
             },
-            "promises": [self._promise_record(i, promise) for i, promise in enumerate(self.promises)],
+            "constraints": [self._constraint_record(i, constraint) for i, constraint in enumerate(self.constraints)],
             "regret": self.regret.record(),
             "violation": self.violation.record(),
             "hard_violation": self.hard_violation.record(),
-            "binds": any(promise.binds for promise in self.promises),
+            "binds": any(constraint.binds for constraint in self.constraints),
             "guarantee": card_record(self),
             "verdict": self.verdict,
             "notes": list(self.notes),
@@ -298,24 +307,24 @@ class Learnt:
             "episodes_per_second": self.episodes_per_second,
         }
 
-    def _promise_record(self, i: int, promise: Promise) -> dict[str, Any]:
-        quantity, dual, usual = promise.quantity, self.final(f"dual_{i}"), self._late_mean(f"dual_{i}")
+    def _constraint_record(self, i: int, constraint: ConstraintSummary) -> dict[str, Any]:
+        quantity, dual, usual = constraint.quantity, self.at_end(f"dual_{i}"), self._late_mean(f"dual_{i}")
         return {
             **words_of(quantity),
-            "sentence": promise.sentence,
-            "threshold": both(quantity, promise.threshold),
-            "optimum": both(quantity, promise.attained),
+            "sentence": constraint.sentence,
+            "threshold": both(quantity, constraint.threshold),
+            "optimum": both(quantity, constraint.attained),
             "average": both(quantity, float(self.run.average.utilities[i])),
-            "last": both(quantity, float(self.last.utilities[i])),
-            "unconstrained": both(quantity, promise.unconstrained),
-            "estimated": both(quantity, self.final(f"estimated_utility_{i}")),
+            "final": both(quantity, float(self.final_values.utilities[i])),
+            "unconstrained": both(quantity, constraint.unconstrained),
+            "estimated": both(quantity, self.at_end(f"estimated_utility_{i}")),
             "violation": self.violations[i].record(),
             "multiplier": {
-                "optimum": {"model": promise.multiplier, "own": promise.own_multiplier},
-                "last": {"model": dual, "own": dual * promise.price_scale},
-                "second_half": {"model": usual, "own": usual * promise.price_scale},
+                "optimum": {"model": constraint.multiplier, "own": constraint.own_multiplier},
+                "final": {"model": dual, "own": dual * constraint.price_scale},
+                "second_half": {"model": usual, "own": usual * constraint.price_scale},
             },
-            "binds": promise.binds,
+            "binds": constraint.binds,
         }
 
 
@@ -354,5 +363,5 @@ def about(value: float) -> str:
     return f"{value:.2g}" if value < 100.0 else short_number(value)
 
 
-def _the_promise(promise: Promise, count: int) -> str:
-    return "the promise" if count == 1 else f"the promise on {promise.quantity.name}"
+def _the_constraint(constraint: ConstraintSummary, count: int) -> str:
+    return "the constraint" if count == 1 else f"the constraint on {constraint.quantity.name}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opdop.report.summary.groups import Collection, Group, Section, final_band
-from opdop.report.summary.run_summary import KEPT, about, percent
+from opdop.report.summary.run_summary import SATISFIED_WITHIN, about, percent
 from opdop.report.summary.solution import better, number
 from opdop.report.summary.statistics import Band, band, band_words
 from opdop.report.summary.verdicts import Verdict
@@ -17,28 +17,28 @@ LEGEND = (
     (
         "Episode",
         "One try of fixed length, from the start to the end. The learner knows nothing of the problem at first but its "
-        "sizes and its promises, and learns from every episode that it plays.",
+        "sizes and its constraints, and learns from every episode that it plays.",
     ),
     (
-        "Aim and promise",
+        "Aim and constraint",
         "The learner wants as much reward as possible (or as little cost: it says so), while an average over all "
-        "that could happen keeps to a limit: the promise. All numbers are totals of one episode, on average, in the "
+        "that could happen keeps to a limit: the constraint. All numbers are totals of one episode, on average, in the "
         "problem's own units.",
     ),
     (
         "Optimum",
-        "The best that any policy can do while it keeps every promise. It is computed exactly from the true model, "
+        "The best that any policy can do while it keeps every constraint. It is computed exactly from the true model, "
         "which the learner never sees.",
     ),
     (
         "Regret",
         "Reward lost against the optimum, per episode on average over all episodes so far, or in total. It is to fall "
-        "to 0. Below 0 a policy had more reward than the optimum has, which is only possible by breaking a promise.",
+        "to 0. Below 0 a policy had more reward than the optimum has, which is only possible by breaking a constraint.",
     ),
     (
         "Violation",
-        "By how much a promise is broken, where later slack pays for earlier violation: this is the measure of the "
-        "theory. With several promises it is that of the one broken most.",
+        "By how much a constraint is broken, where later slack pays for earlier violation: this is the measure of the "
+        "theory. With several constraints it is that of the one broken most.",
     ),
     (
         "Hard violation",
@@ -46,8 +46,8 @@ LEGEND = (
     ),
     (
         "Multiplier",
-        "The price that the learner puts on a promise: reward that it would give for one unit. The right price, "
-        "Y*, is what making the promise stricter by one unit costs at the optimum.",
+        "The price that the learner puts on a constraint: reward that it would give for one unit. The right price, "
+        "Y*, is what making the constraint stricter by one unit costs at the optimum.",
     ),
     (
         "Average policy and last policy",
@@ -70,52 +70,52 @@ LEGEND = (
 
 def asked(section: Section) -> str:
     """Return what was asked of the learners on a problem."""
-    learnt, groups = section.learnt, section.groups
-    reward = learnt.reward
+    summary, groups = section.summary, section.groups
+    reward = summary.reward
     aim = "as little" if better(reward) == "less" else "as much"
-    several = "s" if len(learnt.promises) > 1 else ""
-    promises = " and ".join(sentence(promise.sentence) for promise in learnt.promises)
+    several = "s" if len(summary.constraints) > 1 else ""
+    constraints = " and ".join(sentence(constraint.sentence) for constraint in summary.constraints)
     runs, lengths = {len(group.runs) for group in groups}, {group.episodes for group in groups}
     often = _times(max(runs)) if len(runs) == 1 else f"between {min(runs)} and {max(runs)} times"
     episodes = f"{max(lengths):,}" if len(lengths) == 1 else f"between {min(lengths):,} and {max(lengths):,}"
     who = _list([group.label for group in groups]) + (" each" if len(groups) > 1 else "")
     return (
-        f"Wanted: {aim} of “{reward.name}” as possible, with the promise{several} {promises}. "
+        f"Wanted: {aim} of “{reward.name}” as possible, with the constraint{several} {constraints}. "
         f"{who} learnt it {often}, for {episodes} episode{'' if lengths == {1} else 's'}."
     )
 
 
 def came_out(section: Section, group: Group) -> str:
     """Return what the average policy of a group attains, beside the optimum."""
-    learnt = section.learnt
-    reward = learnt.reward
-    attained, best = final_band(section, group, 0), number(reward.shown(learnt.optimum.value), 2)
+    summary = section.summary
+    reward = summary.reward
+    attained, best = final_band(section, group, 0), number(reward.shown(summary.optimum.value), 2)
     parts = [
         f"{_unit(attained.text, reward.unit)} on average while learning, {_apart(section, group)} "
         f"({_unit(best, reward.unit)})"
     ]
-    parts += [_kept(section, group, i) for i in range(len(learnt.promises))]
+    parts += [_kept(section, group, i) for i in range(len(summary.constraints))]
     return "; ".join(parts) + "."
 
 
-def _kept(section: Section, group: Group, constraint: int) -> str:
-    """Return whether a group's average policy keeps a promise, and by how much it does not."""
-    learnt = section.learnt
-    promise = learnt.promises[constraint]
-    scale, unit = abs(promise.quantity.scale), promise.quantity.unit
-    short = band(np.array([scale * (promise.threshold - run.average.utilities[constraint]) for run in group.runs]))
-    of = f" on {promise.quantity.name}" if len(learnt.promises) > 1 else ""
-    if short.mean <= KEPT * learnt.shape[0] * scale:
-        return f"the promise{of} kept, with {_unit(_turned(short).text, unit)} to spare"
-    return f"the promise{of} broken by {_unit(short.text, unit)}"
+def _kept(section: Section, group: Group, index: int) -> str:
+    """Return whether a group's average policy satisfies a constraint, and by how much it does not."""
+    summary = section.summary
+    constraint = summary.constraints[index]
+    scale, unit = abs(constraint.quantity.scale), constraint.quantity.unit
+    short = band(np.array([scale * (constraint.threshold - run.average.utilities[index]) for run in group.runs]))
+    of = f" on {constraint.quantity.name}" if len(summary.constraints) > 1 else ""
+    if short.mean <= SATISFIED_WITHIN * summary.shape[0] * scale:
+        return f"the constraint{of} satisfied, with {_unit(_turned(short).text, unit)} to spare"
+    return f"the constraint{of} violated by {_unit(short.text, unit)}"
 
 
 def _apart(section: Section, group: Group) -> str:
     """Return how far the mean reward of a group is from the optimum's."""
-    learnt = section.learnt
+    summary = section.summary
     cost = section.costs[0]
     lost = float(np.mean(list(cost.finals(group).values())))
-    best = abs(learnt.reward.shown(learnt.optimum.value))
+    best = abs(summary.reward.shown(summary.optimum.value))
     worse = "worse" if lost > 0.0 else "better"
     if best <= abs(lost) * 1e-3:  # a share of nothing says nothing
         return f"{_unit(about(abs(lost)), cost.unit)} {worse} than the optimum"
@@ -151,13 +151,13 @@ def headline(collection: Collection) -> str:
     return f"{who} on {_list(problems)}"
 
 
-def sentence(promise: str) -> str:
-    """Return a promise with the signs of a printed page.
+def sentence(constraint: str) -> str:
+    """Return a constraint with the signs of a printed page.
 
     >>> sentence("fast services <= 5 services")
     'fast services ≤ 5 services'
     """
-    return promise.replace("<=", "≤").replace(">=", "≥")
+    return constraint.replace("<=", "≤").replace(">=", "≥")
 
 
 def _turned(short: Band) -> Band:

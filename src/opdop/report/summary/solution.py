@@ -1,4 +1,4 @@
-"""The optimum of a problem as people ask for it: in the problem's own units, beside what it would be without promises.
+"""The exact solution of a problem in its own units: the optimum, each constraint, and the unconstrained policy.
 
 Model units are those of the signals, which lie in [0, 1] in each stage; own units are those of `Quantity`.
 """
@@ -17,18 +17,18 @@ from opdop.model import Quantity, TabularCMDP
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Refinement, refine, solve
 
-SOLVE_FORMAT = "opdop.solve/1"
+SOLVE_FORMAT = "opdop.solve/2"
 
 
 @dataclass(frozen=True)
-class Promise:
+class ConstraintSummary:
     """One constraint at the optimum; totals are in model units."""
 
     quantity: Quantity
     threshold: float
     attained: float  # by the optimum
     unconstrained: float  # by the policy that maximises the reward alone
-    safest: float  # by the policy that attains the Slater gap
+    max_slack: float  # by the policy that attains the Slater gap
     multiplier: float
     slater_gap: float
     binds: bool
@@ -36,37 +36,37 @@ class Promise:
 
     @property
     def sentence(self) -> str:
-        """The promise in the problem's own units."""
+        """The constraint in the problem's own units."""
         return self.quantity.promise(self.threshold)
 
     @property
     def price_scale(self) -> float:
-        """Own units of reward for each own unit of the promise, in one model unit of a multiplier."""
+        """Own units of reward for each own unit of the constraint, in one model unit of a multiplier."""
         return self.reward_scale / abs(self.quantity.scale)
 
     @property
     def own_multiplier(self) -> float:
-        """The multiplier in own units: the reward that making the promise stricter costs per unit.
+        """The multiplier in own units: the reward that making the constraint stricter costs per unit.
 
         >>> fast = Quantity("fast services", "services", scale=-2.0, offset=20.0)
-        >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
+        >>> ConstraintSummary(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
         0.75
         """
         return self.multiplier * self.price_scale
 
     @property
     def own_slater_gap(self) -> float:
-        """The Slater gap in own units: how much of this promise some policy has to spare."""
+        """The Slater gap in own units: how much of this constraint some policy has to spare."""
         return self.slater_gap * abs(self.quantity.scale)
 
     @property
     def spare(self) -> float:
-        """What the optimum leaves of the promise, in own units."""
+        """What the optimum leaves of the constraint, in own units."""
         return (self.attained - self.threshold) * abs(self.quantity.scale)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Solution:
     """A problem, its exact optimum, the time that finding it took, and how fine it is if it is a discretisation."""
 
     cmdp: TabularCMDP
@@ -80,18 +80,18 @@ class Answer:
         return self.cmdp.display.quantities[0]
 
     @property
-    def promises(self) -> tuple[Promise, ...]:
+    def constraints(self) -> tuple[ConstraintSummary, ...]:
         """The constraints, in the model's order."""
-        return promises(self.cmdp.display.quantities, self.cmdp.thresholds, self.optimum)
+        return constraint_summaries(self.cmdp.display.quantities, self.cmdp.thresholds, self.optimum)
 
     @property
     def binds(self) -> bool:
-        """Whether some promise costs reward."""
+        """Whether some constraint costs reward."""
         return bool(self.optimum.active.any())
 
     @property
     def own_price(self) -> float:
-        """Reward that the promises cost together, in own units."""
+        """Reward that the constraints cost together, in own units."""
         return self.optimum.price * abs(self.reward.scale)
 
     def record(self) -> dict[str, Any]:
@@ -104,27 +104,27 @@ class Answer:
             "states": cmdp.num_states,
             "actions": cmdp.num_actions,
             "stages": cmdp.horizon,
-            "constraints": cmdp.num_constraints,
+            "num_constraints": cmdp.num_constraints,
             "reward": {
                 **words_of(reward),
                 "optimum": both(reward, optimum.value),
                 "unconstrained": both(reward, optimum.unconstrained.reward),
-                "safest": both(reward, optimum.slater.reward),
+                "max_slack": both(reward, optimum.slater.reward),
                 "price": {"model": optimum.price, "own": self.own_price},
             },
-            "promises": [
+            "constraints": [
                 {
-                    **words_of(promise.quantity),
-                    "sentence": promise.sentence,
-                    "threshold": both(promise.quantity, promise.threshold),
-                    "optimum": both(promise.quantity, promise.attained),
-                    "unconstrained": both(promise.quantity, promise.unconstrained),
-                    "safest": both(promise.quantity, promise.safest),
-                    "multiplier": {"model": promise.multiplier, "own": promise.own_multiplier},
-                    "slater_gap": {"model": promise.slater_gap, "own": promise.own_slater_gap},
-                    "binds": promise.binds,
+                    **words_of(constraint.quantity),
+                    "sentence": constraint.sentence,
+                    "threshold": both(constraint.quantity, constraint.threshold),
+                    "optimum": both(constraint.quantity, constraint.attained),
+                    "unconstrained": both(constraint.quantity, constraint.unconstrained),
+                    "max_slack": both(constraint.quantity, constraint.max_slack),
+                    "multiplier": {"model": constraint.multiplier, "own": constraint.own_multiplier},
+                    "slater_gap": {"model": constraint.slater_gap, "own": constraint.own_slater_gap},
+                    "binds": constraint.binds,
                 }
-                for promise in self.promises
+                for constraint in self.constraints
             ],
             "slater_gap": optimum.slater_gap,
             "binds": self.binds,
@@ -135,13 +135,13 @@ class Answer:
         }
 
 
-def answer(cmdp: TabularCMDP) -> Answer:
+def solution_of(cmdp: TabularCMDP) -> Solution:
     """Solve a problem exactly, and time it; loading the compiled kernels is not part of the time."""
     _load_kernels(sparse_form=cmdp.is_sparse)
     started = time.perf_counter()
     optimum = solve(cmdp)
     seconds = time.perf_counter() - started
-    return Answer(cmdp, optimum, seconds, None if cmdp.continuous is None else refine(cmdp))
+    return Solution(cmdp, optimum, seconds, None if cmdp.continuous is None else refine(cmdp))
 
 
 def discretisation_text(record: Mapping[str, Any], reward: Quantity) -> str:
@@ -155,16 +155,18 @@ def discretisation_text(record: Mapping[str, Any], reward: Quantity) -> str:
     return f"V* is off by about {error:.1g} {unit}".rstrip() + f" (from {listed} cells along an axis{order})"
 
 
-def promises(quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum) -> tuple[Promise, ...]:
+def constraint_summaries(
+    quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum
+) -> tuple[ConstraintSummary, ...]:
     """Return the constraints at an optimum; quantities are those of all signals, the reward's first."""
     reward, *promised = quantities
     return tuple(
-        Promise(
+        ConstraintSummary(
             quantity=quantity,
             threshold=float(thresholds[i]),
             attained=float(optimum.utility_values[i]),
             unconstrained=float(optimum.unconstrained.utilities[i]),
-            safest=float(optimum.slater.utilities[i]),
+            max_slack=float(optimum.slater.utilities[i]),
             multiplier=float(optimum.dual[i]),
             slater_gap=optimum.slater_gap,
             binds=bool(optimum.active[i]),
