@@ -1,5 +1,9 @@
 """What learns from episodes and never sees the model: Algorithm 1, its evaluators, and their constants."""
 
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+
 from opdop.algorithms.constants import (
     Constants,
     FixedRadius,
@@ -42,3 +46,13 @@ __all__ = [
     "find",
     "presets",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """Lets `opdop.algorithms` be this package and, called, the algorithms by name."""
+
+    def __call__(self) -> Mapping[str, Algorithm]:
+        return algorithms()
+
+
+sys.modules[__name__].__class__ = _CallablePackage

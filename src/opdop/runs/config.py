@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.task import MOST_EPISODES, check_failure_probability
 from opdop.model import InvalidParameterError
-from opdop.model.validation import is_number
+from opdop.model.validation import MOST_EPISODES, check_failure_probability, is_number
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
