@@ -1,12 +1,11 @@
-"""Learn a good policy in an unknown constrained Markov decision process, with regret and violation measured."""
+"""Learn a good policy in an unknown environment under constraints, with regret and violation measured."""
 
 from typing import TYPE_CHECKING
 
 from opdop.lazy import late_names
 
 if TYPE_CHECKING:
-    from opdop import algorithms
-    from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task
+    from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
     from opdop.envs import environments, make
     from opdop.model import (
         ContinuousCMDP,

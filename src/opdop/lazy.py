@@ -34,9 +34,8 @@ def late_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, original = places[name]
-        if module == package:
-            return importlib.import_module(f"{package}.{original}")
         value = getattr(importlib.import_module(module), original)
+        value = sys.modules.get(f"{package}.{name}", value)  # a module keeps its name: opdop.algorithms can be called
         setattr(this, name, value)
         return value
 

@@ -49,9 +49,10 @@ __all__ = [
 
 
 class _CallablePackage(ModuleType):
-    """Lets `opdop.algorithms` be this package and, called, the algorithms by name."""
+    """A package that lists the algorithms when it is called: `opdop.algorithms()` is public, as is the package."""
 
     def __call__(self) -> Mapping[str, Algorithm]:
+        """Return the algorithms by name."""
         return algorithms()
 
 

@@ -114,13 +114,15 @@ class RunConfig:
     problem_parameters: Mapping[str, Any] = _setting(
         {}, plain_values, flag="--set", metavar="KEY=VALUE", help="Set a parameter of the problem; may be repeated."
     )
-    algorithm: str = _setting("opdop", text, flag="--algorithm", metavar="NAME", help="See `opdop algorithms`.")
+    algorithm: str = _setting(
+        "opdop", text, flag="--algorithm", metavar="NAME", help="Algorithm; doubling:NAME needs no planned K."
+    )
     preset: str | None = _setting(
         "practical",
         optional(text),
         flag="--preset",
         metavar="NAME",
-        help="Source of the constants.",
+        help="Source of the constants: see `opdop algorithms`.",
     )
     parameters: Mapping[str, float] = _setting(
         {},
