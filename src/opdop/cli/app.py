@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,12 +71,17 @@ def _ends_quietly() -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise typer.Exit(INTERRUPTED) from error
     except BrokenPipeError as error:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:  # nobody reads the output any more, as after `| head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at exit
-            raise typer.Exit(PIPE_CLOSED) from error
-        raise
+        if not _output_is_closed():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at exit
+        raise typer.Exit(PIPE_CLOSED) from error
+
+
+def _output_is_closed() -> bool:
+    """Whether nobody reads standard output any more, as after `| head`; other pipes are those to worker processes."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), select.POLLOUT)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 app = typer.Typer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,13 +26,13 @@ from opdop.theory import Guarantee, guarantee
 
 RUN_FORMAT = "opdop.run/2"
 
-# Rounding in sums of many episodes: a constraint broken by less, in model units and for each stage, is kept.
+# Rounding in sums over many episodes: a constraint violated by less, in model units per stage, counts as satisfied.
 SATISFIED_WITHIN = 1e-9
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A sum over all episodes; `scale` is own units in a model unit, None where no single quantity is meant."""
+    """A sum over all episodes; `scale` is how many own units a model unit is, None if constraints differ in units."""
 
     name: str
     total: float  # in model units
@@ -46,11 +46,11 @@ class Measure:
         return self.total / self.episodes
 
     def shown(self, value: float) -> float:
-        """Return a value in own units, or in model units where no single quantity is meant."""
+        """Return a value in own units, or in model units if `scale` is None."""
         return value if self.scale is None else value * self.scale
 
     def record(self) -> dict[str, Any]:
-        """Return this as plain data."""
+        """Return the average and the total as plain data, in model units and in own units."""
         return {"per_episode": self._pair(self.per_episode), "total": self._pair(self.total)}
 
     def _pair(self, value: float) -> dict[str, float | None]:
@@ -59,7 +59,10 @@ class Measure:
 
 @dataclass(frozen=True, eq=False)
 class RunSummary:
-    """A run on a known model, with everything that a table, a figure or a program asks of it."""
+    """A run on a known model, with everything that tables, figures and JSON show of it.
+
+    Raises InvalidParameterError if the model of the run is not known.
+    """
 
     run: Run
 
@@ -81,7 +84,7 @@ class RunSummary:
 
     @property
     def reward(self) -> Quantity:
-        """What the reward means."""
+        """The name and the unit of the reward."""
         return self.run.display.quantities[0]
 
     @cached_property
@@ -91,7 +94,7 @@ class RunSummary:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the run's constants guarantee, and on which assumptions."""
+        """The guarantee of the run's constants, and its assumptions."""
         return guarantee(
             self.run.constants,
             shape=self.shape,
@@ -110,7 +113,7 @@ class RunSummary:
 
     @property
     def episodes_per_second(self) -> float:
-        """How fast they were played."""
+        """How many episodes were played per second, measuring included."""
         return self.episodes / max(self.run.seconds, 1e-9)
 
     @property
@@ -121,7 +124,7 @@ class RunSummary:
 
     @property
     def ignores_constraints(self) -> bool:
-        """Whether the algorithm looks for the best reward alone."""
+        """Whether the algorithm maximises the reward alone."""
         return self.run.config.algorithm.endswith("oppo")
 
     @property
@@ -141,7 +144,7 @@ class RunSummary:
         return values
 
     def at_end(self, name: str) -> float:
-        """Return a column's value after the last episode."""
+        """Return a column's value after the final episode."""
         return float(self.run.history[name][-1])
 
     # What was measured ------------------------------------------------------------------------------------------------
@@ -149,87 +152,76 @@ class RunSummary:
     @property
     def regret(self) -> Measure:
         """Reward lost against the optimum; negative if the policies had more of it than the optimum."""
-        return Measure("regret", self.at_end("regret"), self.episodes, abs(self.reward.scale), self.reward.unit)
+        return self._measure("regret", self.at_end("regret"), self.reward)
 
     @property
     def shortfalls(self) -> tuple[Measure, ...]:
-        """The paper's violation of each constraint before it is cut at 0: later slack pays for earlier violation."""
+        """The sum of threshold minus utility for each constraint: its violation before it is cut at 0."""
         return tuple(
-            Measure(
-                constraint.quantity.name,
-                self.at_end(f"shortfall_{i}"),
-                self.episodes,
-                abs(constraint.quantity.scale),
-                constraint.quantity.unit,
-            )
-            for i, constraint in enumerate(self.constraints)
+            self._measure(each.quantity.name, self.at_end(f"shortfall_{i}"), each.quantity)
+            for i, each in enumerate(self.constraints)
         )
 
     @property
     def violations(self) -> tuple[Measure, ...]:
-        """The paper's violation of each constraint."""
-        return tuple(
-            Measure(each.name, max(each.total, 0.0), each.episodes, each.scale, each.unit) for each in self.shortfalls
-        )
+        """The violation of each constraint; slack cancels."""
+        return tuple(replace(each, total=max(each.total, 0.0)) for each in self.shortfalls)
 
     @property
     def violation(self) -> Measure:
-        """The paper's violation of the constraint that is broken most."""
+        """The violation of the most violated constraint; slack cancels."""
         return self._joint("violation", self.at_end("violation"))
 
     @property
     def hard_violation(self) -> Measure:
-        """Violation that is never paid back: in each episode, of the constraint that is broken most."""
+        """The sum over episodes of the violation of the most violated constraint; slack never cancels."""
         return self._joint("hard violation", self.at_end("hard_violation"))
 
+    def _measure(self, name: str, total: float, quantity: Quantity) -> Measure:
+        return Measure(name, total, self.episodes, abs(quantity.scale), quantity.unit)
+
     def _joint(self, name: str, total: float) -> Measure:
-        """Return a measure over all constraints; in own units if they have one."""
-        scales = {(abs(constraint.quantity.scale), constraint.quantity.unit) for constraint in self.constraints}
+        """Return a measure over all constraints; in own units if they share one."""
+        scales = {(abs(each.quantity.scale), each.quantity.unit) for each in self.constraints}
         scale, unit = next(iter(scales)) if len(scales) == 1 else (None, "")
         return Measure(name, total, self.episodes, scale, unit)
 
-    @property
-    def multipliers(self) -> tuple[float, ...]:
-        """The multipliers after the last episode, in own units."""
-        return tuple(self.at_end(f"dual_{i}") * constraint.price_scale for i, constraint in enumerate(self.constraints))
+    def final_multiplier(self, i: int) -> float:
+        """Return the multiplier of constraint i after the final episode, in model units."""
+        return self.at_end(f"dual_{i}")
 
-    @property
-    def usual_multipliers(self) -> tuple[float, ...]:
-        """The mean multipliers over the second half of all episodes, in own units: where a restless one has been."""
-        return tuple(
-            self._late_mean(f"dual_{i}") * constraint.price_scale for i, constraint in enumerate(self.constraints)
-        )
+    def late_multiplier(self, i: int) -> float:
+        """Return the mean multiplier of constraint i over the second half of all episodes, in model units.
 
-    def _late_mean(self, name: str) -> float:
-        """Return a column's mean over the second half; each record stands for the episodes since the one before."""
-        episodes, values = (self.run.history[each].to_numpy() for each in ("episode", name))
-        stands_for = np.diff(np.maximum(np.concatenate([[0.0], episodes]), episodes[-1] / 2.0))
-        return float(stands_for @ values / stands_for.sum())
+        Each record counts for the episodes since the record before it.
+        """
+        episodes, values = self.column("episode"), self.column(f"dual_{i}")
+        weights = np.diff(np.maximum(np.concatenate([[0.0], episodes]), episodes[-1] / 2.0))
+        return float(weights @ values / weights.sum())
 
     # In words ---------------------------------------------------------------------------------------------------------
 
     @property
     def verdict(self) -> str:
         """One sentence on the average policy."""
-        kept = [shortfall.total <= SATISFIED_WITHIN * self.shape[0] * self.episodes for shortfall in self.shortfalls]
-        broken = [
-            f"{_the_constraint(constraint, len(kept))} by {about(measure.shown(measure.per_episode))} {measure.unit}"
-            for constraint, measure, fine in zip(self.constraints, self.violations, kept, strict=True)
-            if not fine
+        tolerance = SATISFIED_WITHIN * self.shape[0] * self.episodes
+        several = len(self.constraints) > 1
+        violated = [
+            f"the constraint{f' on {each.name}' * several} by {about(each.shown(each.per_episode))} {each.unit}".strip()
+            for each in self.shortfalls
+            if each.total > tolerance
         ]
-        every = "the constraint" if len(kept) == 1 else "every constraint"
-        promised = (
-            f"breaks {' and '.join(each.rstrip() for each in broken)} per episode" if broken else f"keeps {every}"
-        )
-        better = self.regret.total < 0.0
-        joined = ", because it" if better and broken else " and"
-        return f"The average policy {self._distance()}{joined} {promised}."
+        result = f"satisfies {'every' if several else 'the'} constraint"
+        if violated:
+            result = f"violates {' and '.join(violated)} per episode"
+        joined = ", because it" if violated and self.regret.total < 0.0 else " and"
+        return f"The average policy {self._distance()}{joined} {result}."
 
     def _distance(self) -> str:
-        """Return how far the average policy's reward is from the optimum's."""
+        """Return how far the average policy's reward is from the optimum."""
         regret = self.regret
         lost, best = regret.shown(regret.per_episode), abs(self.reward.shown(self.optimum.value))
-        if best <= abs(lost) * 1e-3:  # a share of nothing says nothing
+        if best <= abs(lost) * 1e-3:  # a share of nearly 0 says nothing
             worse = "worse" if lost > 0.0 else "better"
             return f"is {about(abs(lost))} {regret.unit}".rstrip() + f" per episode {worse} than the optimum"
         share = percent(abs(lost) / best)
@@ -239,7 +231,7 @@ class RunSummary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What one must know to read the numbers rightly; often nothing."""
+        """Warnings that the numbers need; often none."""
         many = len(self.constraints) > 1
         notes = []
         if self.ignores_constraints:
@@ -250,26 +242,28 @@ class RunSummary:
         for constraint in self.constraints:
             if not constraint.binds:
                 subject = f"The constraint on {constraint.quantity.name}" if many else "The constraint"
-                notes.append(f"{subject} does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.")
+                notes.append(f"{subject} does not bind: it costs no reward, and its multiplier Y* is 0.")
         if not self.exact:
             every = self.run.config.measure_every
             notes.append(
-                f"One episode in {every:,} was measured and stands for the {every - 1:,} after it, so averages, regret "
-                "and violations are estimates and not exact sums; the learning itself is the same."
+                f"One episode in {every:,} was measured, and its values are used for the {every - 1:,} after it. "
+                "Averages, regret and violations are estimates and not exact sums. Learning is not affected."
             )
         if "discretisation" in self.run.origin:
             notes.append(
-                "States are continuous: the learner saw them as they are. The optimum and all values are those of a "
+                "The states are continuous, and the learner sees them so. The optimum and all values are those of a "
                 "discretisation."
             )
         if "doubling_phase" in self.run.constants:
-            notes.append("The plan doubled as it was used up; the constants are those of the last plan.")
+            notes.append(
+                "The planned K was doubled whenever it was reached; the constants are those of the final plan."
+            )
         return tuple(notes)
 
     # As data ----------------------------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """Return all of this as plain data for JSON; docs/command-line.md explains every key."""
+        """Return the summary as plain data for JSON; docs/command-line.md explains every key."""
         run, optimum = self.run, self.optimum
         H, S, A = self.shape
         config = run.config
@@ -308,7 +302,7 @@ class RunSummary:
         }
 
     def _constraint_record(self, i: int, constraint: ConstraintSummary) -> dict[str, Any]:
-        quantity, dual, usual = constraint.quantity, self.at_end(f"dual_{i}"), self._late_mean(f"dual_{i}")
+        quantity = constraint.quantity
         return {
             **words_of(quantity),
             "sentence": constraint.sentence,
@@ -320,16 +314,16 @@ class RunSummary:
             "estimated": both(quantity, self.at_end(f"estimated_utility_{i}")),
             "violation": self.violations[i].record(),
             "multiplier": {
-                "optimum": {"model": constraint.multiplier, "own": constraint.own_multiplier},
-                "final": {"model": dual, "own": dual * constraint.price_scale},
-                "second_half": {"model": usual, "own": usual * constraint.price_scale},
+                "optimum": constraint.price(constraint.multiplier),
+                "final": constraint.price(self.final_multiplier(i)),
+                "second_half": constraint.price(self.late_multiplier(i)),
             },
             "binds": constraint.binds,
         }
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage with two digits that count.
+    """Return a share as a percentage with two significant digits.
 
     >>> percent(0.00421), percent(0.0), percent(1.234), percent(0.00001)
     ('0.42%', '0%', '123%', 'less than 0.01%')
@@ -359,9 +353,5 @@ def value_text(value: Any) -> str:
 
 
 def about(value: float) -> str:
-    """Return a number with two digits that count, or whole if it is large."""
+    """Return a number with two significant digits, or four if it is large."""
     return f"{value:.2g}" if value < 100.0 else short_number(value)
-
-
-def _the_constraint(constraint: ConstraintSummary, count: int) -> str:
-    return "the constraint" if count == 1 else f"the constraint on {constraint.quantity.name}"

@@ -1,4 +1,4 @@
-"""Tables and paragraphs for a terminal, built from data; none is wider than it must be."""
+"""Pages for a terminal: the problems, the solution of one, the result of a run, and the algorithms."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from opdop.report.summary.visit_map import VisitMap
 WIDE, NARROW = 150, 80
 
 PRESETS = {
-    "paper": "the theorem's, with its unknown factor C1 as a parameter: a guarantee, and very slow learning",
-    "certified": "the same guarantee with every constant explicit and no smaller than the proof needs",
-    "practical": "the certified ones, scaled by the parameters: learns soon, constraints nothing",
+    "paper": "the theorem's constants, whose unknown factor C1 is a parameter; learns very slowly",
+    "certified": "the theorem's constants, all explicit and no smaller than the proof needs: has a guarantee",
+    "practical": "the certified constants, scaled by the parameters: learns soon, has no guarantee",
 }
 
 _LETTERS = "S states, A actions, H stages, I constraints. "
@@ -43,13 +43,17 @@ _LEGEND = (
     "constraint is tightened. Slater gap: the largest slack in all constraints at once. All in the problem's own units."
 )
 _MEASURES = (
-    "Regret: reward lost against the optimum. Violation: how far the constraint is broken, where later slack pays for "
-    "earlier violation. Hard violation: the same, never paid back."
+    "Regret: reward lost against the optimum. Violation: cumulative, slack cancels. Hard violation: the sum of the "
+    "positive parts, which slack never cancels."
+)
+_DOUBLING = (
+    "doubling:NAME runs an algorithm without knowing the number of episodes: whenever the planned K is reached, it "
+    "starts again with 2 K. --param NAME=VALUE sets a parameter. Every run prints and stores all its constants."
 )
 
 
 def overview(solutions: Sequence[Solution], *, width: int) -> RenderableType:
-    """Return the table of problems with their optima, one line for each constraint."""
+    """Return the table of problems with their optima, fitted to a width; a row has a line for each constraint."""
     wide, sized = width >= WIDE, width >= NARROW
     table = _table()
     table.add_column("problem", no_wrap=True, style="bold")
@@ -76,7 +80,7 @@ def overview(solutions: Sequence[Solution], *, width: int) -> RenderableType:
 
 
 def overview_cells(solution: Solution, line: str = "\n") -> list[str]:
-    """Return what the overview says of one problem; `line` parts what is said of several constraints."""
+    """Return the overview's cells for one problem; `line` separates the values of several constraints."""
     cmdp, constraints = solution.cmdp, solution.constraints
     return [
         cmdp.display.name,
@@ -106,7 +110,7 @@ def markdown_overview(solutions: Iterable[Solution]) -> str:
 
 
 def problem_page(entry: Environment, solution: Solution) -> RenderableType:
-    """Return what a problem says of itself: its paragraph, its units, and its parameters."""
+    """Return the description of a problem: its text, its units and its parameters."""
     cmdp = solution.cmdp
     parameters = _table()
     parameters.add_column("parameter", no_wrap=True, style="bold")
@@ -125,17 +129,21 @@ def problem_page(entry: Environment, solution: Solution) -> RenderableType:
 
 
 def solution_page(solution: Solution, *, width: int) -> RenderableType:
-    """Return the optimum of a problem: its values, its constraints, what they cost, and where its policy goes."""
+    """Return the solution of a problem: its values, its constraints and their multipliers, and the policy's map."""
     cmdp, optimum = solution.cmdp, solution.optimum
     gap = Text("")
-    parts: list[RenderableType] = [_heading(cmdp.display), gap, _values(solution), gap, _constraints(solution), gap]
+    policies, slater = ("optimal", "unconstrained", "max-slack"), optimum.slater.reward
+    rewards = (optimum.value, optimum.unconstrained.reward, slater)
+    totals = [(each.attained, each.unconstrained, each.max_slack) for each in solution.constraints]
+    values = _values(policies, solution.reward, rewards, solution.constraints, totals, bold="optimal")
+    parts: list[RenderableType] = [_heading(cmdp.display), gap, values, gap, _constraints(solution), gap]
     if cmdp.display.geometry is not None:
         visits = VisitMap.of(cmdp, optimum.policy)
         drawn = visits.text(width - 2)
         if drawn is None:
             parts += [Text("The map is wider than this terminal: --figure FILE.svg draws it."), Text("")]
         else:
-            words = "Where the optimal policy goes; numbers: expected stages in each cell."
+            words = "The optimal policy; numbers are the expected stages in each cell."
             parts += [Text(words), Padding(drawn, (0, 0, 0, 2)), Text(visits.legend, style="dim"), Text("")]
     facts = _grid()
     facts.add_row("solved by", f"{optimum.method}, {optimum.passes} backward passes, {duration(solution.seconds)}")
@@ -150,13 +158,13 @@ def solution_page(solution: Solution, *, width: int) -> RenderableType:
 
 
 def run_page(summary: RunSummary) -> RenderableType:
-    """Return what a run has learnt: its policies beside the optimum, what learning cost, and all its constants."""
+    """Return the result of a run: its policies beside the optimum, regret and violation, constants and guarantee."""
     run, config = summary.run, summary.run.config
     H, S, A = summary.shape
     facts = _grid()
     for i, constraint in enumerate(summary.constraints):
         facts.add_row("multiplier" if i == 0 else "", _multiplier(summary, i, constraint))
-    facts.add_row("believes", _beliefs(summary))
+    facts.add_row("estimates", _estimates(summary))
     facts.add_row("algorithm", summary.method)
     facts.add_row("constants", constants_text(run.constants))
     for label, words in card_lines(summary):
@@ -173,7 +181,7 @@ def run_page(summary: RunSummary) -> RenderableType:
     notes = [Text(note, style="yellow") for note in summary.notes]
     gap = Text("")
     legend = Text(_MEASURES, style="dim")
-    parts = (_heading(run.display), gap, _policies(summary), gap, _costs(summary), legend, gap)
+    parts = (_heading(run.display), gap, _policies(summary), gap, _measures(summary), legend, gap)
     return Group(*parts, Text(summary.verdict, style="bold"), *notes, gap, facts)
 
 
@@ -184,15 +192,12 @@ def algorithms_page(known: Sequence[Algorithm]) -> RenderableType:
         names.add_row(algorithm.name, algorithm.summary)
     table = _table()
     table.add_column("preset", no_wrap=True, style="bold")
-    table.add_column("what its constants are")
+    table.add_column("constants")
     table.add_column("parameters", no_wrap=True)
     for name, parameters in preset_parameters().items():
         lines = "\n".join(f"{parameter}={setting_text(value)}" for parameter, value in parameters.items())
         table.add_row(name, PRESETS.get(name, ""), lines or "none")
-    try_it = Text(
-        "A parameter is set with --param NAME=VALUE. Every run prints and stores all its constants.", style="dim"
-    )
-    return Group(names, Text(""), table, Text(""), try_it)
+    return Group(names, Text(""), table, Text(""), Text(_DOUBLING, style="dim"))
 
 
 def preset_parameters() -> dict[str, dict[str, float]]:
@@ -244,44 +249,58 @@ def example(entry: Environment) -> str:
 
 
 def units(solution: Solution) -> list[tuple[str, str]]:
-    """Return what a problem optimises and constraints, each with its unit."""
+    """Return the objective and the constraints of a problem in words, each with a label."""
     reward = solution.reward
     aim = "as little as possible" if better(reward) == "less" else "as much as possible"
-    wanted = [("aim", f"{reward.name}, {aim}" + (f", in {reward.unit}" if reward.unit else ""))]
+    wanted = [("objective", f"{reward.name}, {aim}" + (f", in {reward.unit}" if reward.unit else ""))]
     return wanted + [("constraint", constraint.sentence) for constraint in solution.constraints]
 
 
 def source(entry: Environment) -> str:
-    """Return where a problem comes from: the sentence that opens its module."""
+    """Return where a problem comes from: the first sentence of its module."""
     return (sys.modules[entry.build.__module__].__doc__ or "").strip().partition("\n")[0]
 
 
 def _policies(summary: RunSummary) -> Table:
-    """Return what the summary policies attain, beside the optimum."""
-    optimum, average, last = summary.optimum, summary.run.average, summary.final_values
+    """Return what the policies of a run attain, beside the optimum."""
+    optimum, average, final = summary.optimum, summary.run.average, summary.final_values
+    rewards = (optimum.value, average.reward, final.reward, optimum.unconstrained.reward)
+    totals = [
+        (each.attained, average.utilities[i], final.utilities[i], each.unconstrained)
+        for i, each in enumerate(summary.constraints)
+    ]
+    names = ("optimal", "average", "final", "unconstrained")
+    return _values(names, summary.reward, rewards, summary.constraints, totals, bold="average")
+
+
+def _values(
+    policies: Sequence[str],
+    reward: Quantity,
+    rewards: Sequence[float],
+    constraints: Sequence[ConstraintSummary],
+    totals: Sequence[Sequence[float]],
+    *,
+    bold: str,
+) -> Table:
+    """Return the expected totals of several policies; `totals` has a row for each constraint."""
     table = _table()
-    table.add_column("per episode,\non average")
+    table.add_column("per episode,\nin expectation")
     table.add_column("\nwanted", no_wrap=True)
-    for words in ("\noptimum", "average\npolicy", "final\npolicy", "\nno constraint"):
-        table.add_column(words, justify="right", no_wrap=True, style="bold" if "average" in words else "")
+    for name in policies:
+        table.add_column(f"{name}\npolicy", justify="right", no_wrap=True, style="bold" if name == bold else "")
     table.add_column("\nunit")
-    best = (optimum.value, average.reward, last.reward, optimum.unconstrained.reward)
-    table.add_row(summary.reward.name, _aim(summary.reward), *_shown(summary.reward, best), summary.reward.unit)
-    for i, constraint in enumerate(summary.constraints):
-        totals = (constraint.attained, average.utilities[i], last.utilities[i], constraint.unconstrained)
-        table.add_row(
-            constraint.quantity.name,
-            _wanted(constraint),
-            *_shown(constraint.quantity, totals),
-            constraint.quantity.unit,
-        )
+    quantities = [(reward, "least" if better(reward) == "less" else "most", rewards)]
+    quantities += [(each.quantity, each.wanted, row) for each, row in zip(constraints, totals, strict=True)]
+    for quantity, wanted, values in quantities:
+        shown = [number(quantity.shown(float(value))) for value in values]
+        table.add_row(quantity.name, wanted, *shown, quantity.unit)
     return table
 
 
-def _costs(summary: RunSummary) -> Table:
-    """Return what learning cost: regret and violations, for each episode and in all."""
+def _measures(summary: RunSummary) -> Table:
+    """Return regret and violations, on average per episode and in total."""
     table = _table()
-    table.add_column("measured over all episodes")
+    table.add_column("over all episodes")
     table.add_column("per episode", justify="right", no_wrap=True)
     table.add_column("in total", justify="right", no_wrap=True)
     table.add_column("unit")
@@ -295,101 +314,50 @@ def _costs(summary: RunSummary) -> Table:
     add("regret", summary.regret)
     for measure in summary.violations:
         add(f"violation: {measure.name}" if many else "violation", measure)
-    add("hard violation: constraint broken most" if many else "hard violation", summary.hard_violation)
+    add("hard violation: worst constraint" if many else "hard violation", summary.hard_violation)
     return table
 
 
 def _multiplier(summary: RunSummary, i: int, constraint: ConstraintSummary) -> str:
-    """Return where a multiplier is, and where it should be."""
+    """Return a multiplier over the run, and its value at the optimum."""
     of = f"{constraint.quantity.name}: " if len(summary.constraints) > 1 else ""
-    end, usual, best = map(
-        short_number, (summary.multipliers[i], summary.usual_multipliers[i], constraint.own_multiplier)
-    )
-    unit = f"{summary.reward.unit} " if summary.reward.unit else ""
-    return (
-        f"{of}{usual} on average over the second half, {end} at the end, Y* {best} ({unit}per unit by which the "
-        f"constraint is tightened)"
-    )
+    values = (summary.late_multiplier(i), summary.final_multiplier(i), constraint.multiplier)
+    late, final, best = (short_number(constraint.price(value)["own"]) for value in values)
+    unit = f" {summary.reward.unit} per unit".replace("  ", " ")
+    return f"{of}{late} on average over the second half of the run, {final} at its end; Y* = {best}{unit}"
 
 
-def _beliefs(summary: RunSummary) -> str:
-    """Return what the learner thinks of its last policy."""
+def _estimates(summary: RunSummary) -> str:
+    """Return the learner's estimates of its final policy."""
     names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(len(summary.constraints)))]
     totals = [
         f"{number(quantity.shown(summary.at_end(name)))} {quantity.unit}".rstrip()
         for name, quantity in zip(names, summary.run.display.quantities, strict=True)
     ]
-    return f"{', '.join(totals)}: the learner's own estimates of its last policy"
-
-
-def _shown(quantity: Quantity, totals: Iterable[float]) -> list[str]:
-    return [number(quantity.shown(float(total))) for total in totals]
-
-
-def _aim(reward: Quantity) -> str:
-    return "least" if better(reward) == "less" else "most"
-
-
-def _wanted(constraint: ConstraintSummary) -> str:
-    sign = "<=" if better(constraint.quantity) == "less" else ">="
-    return f"{sign} {constraint.quantity.shown(constraint.threshold):g}"
-
-
-def _values(solution: Solution) -> Table:
-    """Return the totals of three policies side by side."""
-    optimum, reward = solution.optimum, solution.reward
-    table = _table()
-    table.add_column("per episode, on average")
-    table.add_column("wanted", no_wrap=True)
-    for words in ("optimum", "no constraint", "safest"):
-        table.add_column(words, justify="right", no_wrap=True)
-    table.add_column("unit")
-
-    def add(quantity: Quantity, wanted: str, totals: Sequence[float], style: str = "") -> None:
-        table.add_row(quantity.name, wanted, *_shown(quantity, totals), quantity.unit, style=style)
-
-    totals = (optimum.value, optimum.unconstrained.reward, optimum.slater.reward)
-    add(reward, _aim(reward), totals, style="bold")
-    for constraint in solution.constraints:
-        add(
-            constraint.quantity,
-            _wanted(constraint),
-            (constraint.attained, constraint.unconstrained, constraint.max_slack),
-        )
-    return table
+    return f"{', '.join(totals)}: the learner's optimistic estimates of its final policy"
 
 
 def _constraints(solution: Solution) -> Table:
+    """Return for each constraint whether it binds, its multiplier and its slack, and what all of them cost."""
     grid = _grid()
     unit = solution.reward.unit
-    many = len(solution.constraints) > 1
     for constraint in solution.constraints:
+        own = constraint.quantity.unit
+        if constraint.binds:
+            price = f"{short_number(constraint.own_multiplier)} {unit}".rstrip()
+            binds = f"yes: tightening it costs {price} per unit (multiplier Y*)"
+        else:
+            slack = f"{number(constraint.slack)} {own}".rstrip()
+            binds = f"no: it costs nothing, and the optimal policy has a slack of {slack}"
+        if constraint.slater_gap > 0.0:
+            gap = f"{short_number(constraint.own_slater_gap)} {own}".rstrip() + ": the slack of the max-slack policy"
+        else:
+            gap = "0: no policy has slack; multipliers may not be unique, and bounds that divide by the gap are vacuous"
         grid.add_row("constraint", Text(constraint.sentence, style="bold"))
-        grid.add_row("  binds", binding(constraint, unit))
-        grid.add_row("  Slater gap", slack(constraint, many=many))
-    together = "all constraints together cost" if many else "keeping the constraint costs"
-    grid.add_row("price", f"{together} {number(solution.own_price)} {unit}".rstrip())
+        grid.add_row("  binds", binds)
+        grid.add_row("  Slater gap", gap)
+    grid.add_row("price", f"the constraints cost {number(solution.own_price)} {unit}".rstrip() + " of the objective")
     return grid
-
-
-def binding(constraint: ConstraintSummary, unit: str) -> str:
-    """Return whether a constraint binds, and what it costs at the margin."""
-    if not constraint.binds:
-        spare = f"{number(constraint.spare)} {constraint.quantity.unit}".rstrip()
-        return f"no: it costs nothing, and the optimum has {spare} to spare"
-    return f"yes: making it stricter costs {short_number(constraint.own_multiplier)} {unit}".rstrip() + " per unit"
-
-
-def slack(constraint: ConstraintSummary, *, many: bool) -> str:
-    """Return the Slater gap of a constraint in words."""
-    if constraint.slater_gap == 0.0:
-        subject = "all constraints at once" if many else "the constraint"
-        return (
-            f"0: no policy keeps {subject} with anything to spare; multipliers may not be unique, and guarantees "
-            f"that divide by the gap say nothing"
-        )
-    gap = f"{short_number(constraint.own_slater_gap)} {constraint.quantity.unit}".rstrip()
-    return f"{gap}: some policy keeps {'every constraint' if many else 'the constraint'} with this much to spare"
 
 
 def _heading(display: Display) -> Text:
