@@ -9,8 +9,8 @@ import pytest
 
 import opdop
 from opdop.cli.problems import ALGORITHMS_FORMAT, ENVS_FORMAT, problem_record
-from opdop.report.summary.run_summary import RUN_FORMAT, Learnt
-from opdop.report.summary.solution import SOLVE_FORMAT, Answer, answer
+from opdop.report.summary.run_summary import RUN_FORMAT, RunSummary
+from opdop.report.summary.solution import SOLVE_FORMAT, Solution, solution_of
 from opdop.report.terminal import tables
 from tools import gallery
 
@@ -23,8 +23,8 @@ PATH_PICTURE = "media-streaming-path.svg"  # docs/report.md says how it is made
 
 
 @pytest.fixture(scope="module")
-def answers() -> list[Answer]:
-    return [answer(entry.build()) for entry in opdop.environments().values()]
+def solutions() -> list[Solution]:
+    return [solution_of(entry.build()) for entry in opdop.environments().values()]
 
 
 def keys(record: Any) -> Iterator[str]:
@@ -36,20 +36,22 @@ def keys(record: Any) -> Iterator[str]:
                 yield from keys(part)
 
 
-def test_page_of_problems_is_up_to_date(answers: list[Answer]) -> None:
-    assert (ROOT / "docs" / "problems.md").read_text(encoding="utf-8") == gallery.page(answers), RENEW
+def test_page_of_problems_is_up_to_date(solutions: list[Solution]) -> None:
+    assert (ROOT / "docs" / "problems.md").read_text(encoding="utf-8") == gallery.page(solutions), RENEW
 
 
-def test_table_of_problems_in_the_readme_is_up_to_date(answers: list[Answer]) -> None:
-    assert gallery.with_table(README, answers) == README, RENEW
+def test_table_of_problems_in_the_readme_is_up_to_date(solutions: list[Solution]) -> None:
+    assert gallery.with_table(README, solutions) == README, RENEW
 
 
-def test_every_problem_has_its_pictures(answers: list[Answer]) -> None:
-    expected = {file for each in answers for file in gallery.pictures(each)}
+def test_every_problem_has_its_pictures(solutions: list[Solution]) -> None:
+    expected = {file for each in solutions for file in gallery.pictures(each)}
     assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == expected | {RUN_PICTURE, PATH_PICTURE}, RENEW
 
 
-def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gallery_writes_what_it_says(
+    tmp_path: Path, solutions: list[Solution], monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = {"factored": opdop.environments()["factored"]}
     monkeypatch.setattr(gallery, "environments", lambda: few)
     (tmp_path / "README.md").write_text("<!-- problems -->\nold\n<!-- end of problems -->\n", encoding="utf-8")
@@ -58,13 +60,13 @@ def test_gallery_writes_what_it_says(tmp_path: Path, answers: list[Answer], monk
     assert (tmp_path / "docs" / "images" / "factored-plane.svg").is_file()
     renewed = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| `factored` | 3 | 2 | 6 | 2.0000 points | 0.6667 | 3 | yes |" in renewed
-    assert gallery.with_table(renewed, answers[:1]) == renewed
+    assert gallery.with_table(renewed, solutions[:1]) == renewed
     assert gallery.main([]) == 2
 
 
-def test_readme_without_marks_is_refused(answers: list[Answer]) -> None:
+def test_readme_without_marks_is_refused(solutions: list[Solution]) -> None:
     with pytest.raises(opdop.InvalidParameterError, match="no table to renew"):
-        gallery.with_table("# other", answers)
+        gallery.with_table("# other", solutions)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
@@ -109,16 +111,16 @@ def test_every_key_of_a_runs_json_is_explained() -> None:
     explained = set(re.findall(r"`([A-Za-z0-9_]+)`", text))
     for preset, parameters in tables.preset_parameters().items():
         run = opdop.train("queue", "doubling:opdop", episodes=20, preset=preset)
-        record = Learnt(run).record()
+        record = RunSummary(run).record()
         assert {*keys(record), *parameters} - {"rule", "scale"} - explained == set()
     assert RUN_FORMAT in text
     assert ALGORITHMS_FORMAT in text
 
 
-def test_every_key_of_the_json_is_explained(answers: list[Answer]) -> None:
+def test_every_key_of_the_json_is_explained(solutions: list[Solution]) -> None:
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"`([a-z_]+)`", text))
-    record = problem_record(answers[0])
+    record = problem_record(solutions[0])
     found = {*keys(record), *next(iter(record["parameters"].values()))}
     assert found - explained == set()
     assert SOLVE_FORMAT in text

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from opdop.envs import Environment, environments
 from opdop.model import InvalidParameterError
-from opdop.report.summary.solution import Answer, answer, discretisation_text, number, short_number
+from opdop.report.summary.solution import Solution, discretisation_text, number, short_number, solution_of
 from opdop.report.terminal.tables import example, markdown_overview, setting_text, sizes, source, units
 
 _OPENING = """# The problems that ship
@@ -20,41 +20,41 @@ _OPENING = """# The problems that ship
 This page is written by `python -m tools.gallery docs`; a test keeps it up to date. Every number is
 computed when the page is written. Values are episode totals on average, in the problem's own units.
 
-- **optimum**: the best policy that keeps every promise. **No promise**: the best policy for the aim alone.
-  **Safest**: the policy that keeps the promises with the most to spare.
-- **Multiplier** Y*: what making a promise stricter costs per unit, in units of the aim. A promise binds if its
+- **optimum**: the best policy that keeps every constraint. **No constraint**: the best policy for the aim alone.
+  **Safest**: the policy that keeps the constraints with the most to spare.
+- **Multiplier** Y*: what making a constraint stricter costs per unit, in units of the aim. A constraint binds if its
   multiplier is above 0.
-- **Slater gap**: how much of every promise some policy has to spare at once.
+- **Slater gap**: how much of every constraint some policy has to spare at once.
 
 """
 _READING = """
 In the pictures of the reward-utility plane the grey area is all that policies attain. The blue line is the best of
-it. The dashed line touches it at the optimum, and its slope is the multiplier. With several promises, the blue line is
-the best while one promise varies and the others are kept: solved exactly at some points, straight between them.
+it. The dashed line touches it at the optimum, and its slope is the multiplier. With several constraints, the blue line
+is the best while one threshold varies and the others stay: solved exactly at some points, straight between them.
 
 """
 _BLOCK = re.compile(r"(<!-- problems -->\n).*?(<!-- end of problems -->)", re.DOTALL)
 
 
-def page(answers: Sequence[Answer]) -> str:
+def page(solutions: Sequence[Solution]) -> str:
     """Return docs/problems.md for solved problems."""
     known = environments()
-    sections = [_section(known[each.cmdp.display.name], each) for each in answers]
-    return _OPENING + markdown_overview(answers) + _READING + "\n".join(sections)
+    sections = [_section(known[each.cmdp.display.name], each) for each in solutions]
+    return _OPENING + markdown_overview(solutions) + _READING + "\n".join(sections)
 
 
-def with_table(readme: str, answers: Sequence[Answer]) -> str:
+def with_table(readme: str, solutions: Sequence[Solution]) -> str:
     """Return a README whose marked table is up to date."""
     if not _BLOCK.search(readme):
         raise InvalidParameterError("README.md has no table to renew; expected the lines that mark one.")
-    table = markdown_overview(answers)
+    table = markdown_overview(solutions)
     return _BLOCK.sub(lambda found: f"{found[1]}\n{table}\n{found[2]}", readme)
 
 
-def pictures(answer: Answer) -> dict[str, bool]:
+def pictures(solution: Solution) -> dict[str, bool]:
     """Return the pictures of a problem by file name, and whether each is the plane."""
-    name = answer.cmdp.display.name
-    on_map = {f"{name}.svg": False} if answer.cmdp.display.geometry is not None else {}
+    name = solution.cmdp.display.name
+    on_map = {f"{name}.svg": False} if solution.cmdp.display.geometry is not None else {}
     return {**on_map, f"{name}-plane.svg": True}
 
 
@@ -64,26 +64,31 @@ def write(folder: Path) -> list[Path]:
 
     images = folder / "images"
     images.mkdir(parents=True, exist_ok=True)
-    answers = [answer(entry.build()) for entry in environments().values()]
+    solutions = [solution_of(entry.build()) for entry in environments().values()]
     written = [
         figures.save(figures.picture(each, plane=plane), images / file)
-        for each in answers
+        for each in solutions
         for file, plane in pictures(each).items()
     ]
     text = folder / "problems.md"
-    text.write_text(page(answers), encoding="utf-8")
+    text.write_text(page(solutions), encoding="utf-8")
     readme = folder.absolute().parent / "README.md"
     if readme.is_file():
-        readme.write_text(with_table(readme.read_text(encoding="utf-8"), answers), encoding="utf-8")
+        readme.write_text(with_table(readme.read_text(encoding="utf-8"), solutions), encoding="utf-8")
         written.append(readme)
     return [text, *written]
 
 
-def _section(entry: Environment, answer: Answer) -> str:
+def _section(entry: Environment, solution: Solution) -> str:
     """Return the section of one problem."""
-    facts = [("size", sizes(answer.cmdp)), *units(answer), ("source", source(entry)), ("try", f"`{example(entry)}`")]
-    if answer.refinement is not None:
-        facts.insert(1, ("discretised", discretisation_text(answer.refinement.record(), answer.reward)))
+    facts = [
+        ("size", sizes(solution.cmdp)),
+        *units(solution),
+        ("source", source(entry)),
+        ("try", f"`{example(entry)}`"),
+    ]
+    if solution.refinement is not None:
+        facts.insert(1, ("discretised", discretisation_text(solution.refinement.record(), solution.reward)))
     lines = [
         f"## {entry.name}",
         "",
@@ -91,27 +96,32 @@ def _section(entry: Environment, answer: Answer) -> str:
         "",
         *(f"- {label}: {words}" for label, words in facts),
         "",
-        *_values(answer),
+        *_values(solution),
         "",
         *_parameters(entry),
         "",
     ]
-    for file, plane in pictures(answer).items():
+    for file, plane in pictures(solution).items():
         what = "what policies attain" if plane else "where the optimal policy goes"
         lines.append(f'<img src="images/{file}" alt="{entry.name}: {what}" width="400">')
     return "\n".join([*lines, ""])
 
 
-def _values(answer: Answer) -> list[str]:
-    optimum, reward = answer.optimum, answer.reward
+def _values(solution: Solution) -> list[str]:
+    optimum, reward = solution.optimum, solution.reward
     rows = [(reward, (optimum.value, optimum.unconstrained.reward, optimum.slater.reward), "", "")]
-    for promise in answer.promises:
-        totals = (promise.attained, promise.unconstrained, promise.safest)
+    for constraint in solution.constraints:
+        totals = (constraint.attained, constraint.unconstrained, constraint.max_slack)
         rows.append(
-            (promise.quantity, totals, short_number(promise.own_multiplier), short_number(promise.own_slater_gap))
+            (
+                constraint.quantity,
+                totals,
+                short_number(constraint.own_multiplier),
+                short_number(constraint.own_slater_gap),
+            )
         )
     return [
-        "| on average | unit | optimum | no promise | safest | Y* | Slater gap |",
+        "| on average | unit | optimum | unconstrained policy | max-slack policy | Y* | Slater gap |",
         "|---|---|--:|--:|--:|--:|--:|",
         *(
             f"| {quantity.name} | {quantity.unit} | "

@@ -1,29 +1,36 @@
-"""Learn a good policy in an unknown environment while keeping a promise, with regret and violation measured."""
+"""Learn a good policy in an unknown environment under constraints, with regret and violation measured."""
 
-from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
-from opdop.envs import environments, make
-from opdop.model import (
-    ContinuousCMDP,
-    ContinuousSimulator,
-    Display,
-    Episode,
-    InfeasibleError,
-    InvalidModelError,
-    InvalidParameterError,
-    LinearCMDP,
-    ModelSimulator,
-    OpdopError,
-    Policy,
-    PolicyMixture,
-    Quantity,
-    Simulator,
-    TabularCMDP,
-    TabularPolicy,
-)
-from opdop.planning import Optimum, Values, evaluate, solve
-from opdop.runs import Run, train
-from opdop.sweeps import Spec, Sweep
-from opdop.sweeps import run_sweep as sweep
+from typing import TYPE_CHECKING
+
+from opdop.lazy import late_names
+
+if TYPE_CHECKING:
+    from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.envs import environments, make
+    from opdop.model import (
+        ContinuousCMDP,
+        ContinuousSimulator,
+        Display,
+        Episode,
+        InfeasibleError,
+        InvalidModelError,
+        InvalidParameterError,
+        LinearCMDP,
+        ModelSimulator,
+        OpdopError,
+        Policy,
+        PolicyMixture,
+        Quantity,
+        Simulator,
+        TabularCMDP,
+        TabularPolicy,
+    )
+    from opdop.planning import Optimum, Values, evaluate, solve
+    from opdop.runs import Run, train
+    from opdop.sweeps import Spec, Sweep
+    from opdop.sweeps import run_sweep as sweep
+else:
+    __getattr__, __dir__ = late_names(__name__)
 
 __version__ = "0.1.0"
 

@@ -108,7 +108,7 @@ def test_every_option_reaches_the_run() -> None:
 
 def test_other_learners_can_be_chosen() -> None:
     text = " ".join(answered("run", "factored", "-k", "200", "--algorithm", "doubling:oppo").split())
-    assert "ignores the promise" in text
+    assert "ignores the constraint" in text
     assert "oppo, preset practical" in text
     assert "doubling_phase=" in text
 
@@ -202,8 +202,8 @@ def test_mistakes_are_answered_in_a_line(arguments: tuple[str, ...], answer: str
     assert answer in refused("run", *arguments)
 
 
-def test_promises_that_no_policy_keeps_end_with_status_1() -> None:
-    assert "no policy keeps every promise" in refused("run", "queue", "--set", "throughput=11", status=1)
+def test_constraints_that_no_policy_keeps_end_with_status_1() -> None:
+    assert "no policy keeps every constraint" in refused("run", "queue", "--set", "throughput=11", status=1)
 
 
 def test_resume_takes_everything_from_its_folder(kept: Path) -> None:

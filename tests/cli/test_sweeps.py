@@ -83,7 +83,7 @@ def test_failed_runs_give_status_1_and_are_listed(mixed: Path, spec: Path) -> No
     result = run("sweep", str(spec), "--out", str(mixed))
     assert result.exit_code == 1
     assert result.stdout.count("failed: queue-") == 2
-    assert "InfeasibleError: no policy keeps every promise" in result.stdout
+    assert "InfeasibleError: no policy keeps every constraint" in result.stdout
     assert "4 of 6 runs are done, 2 failed" in result.stdout
     assert "--retry-failed tries the failed ones once more" in result.stdout
 

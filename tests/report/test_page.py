@@ -446,7 +446,7 @@ def test_labels_of_a_plane_overlap_neither_each_other_nor_marks(problem: str) ->
     episodes = 300 if opdop.make(problem).continuous is None else 12
     runs = [opdop.train(problem, name, episodes=episodes) for name in ("opdop", "oppo")]
     (section,) = gather(runs).sections
-    for constraint in range(len(section.summary.promises)):
+    for constraint in range(len(section.summary.constraints)):
         ground = figures.ground(section, constraint)
         full = figures.whole(section, constraint, ground)
         for view in (full, figures.close(section, constraint, full)):

@@ -21,7 +21,7 @@ from opdop.algorithms.task import by_action
 from opdop.cli import app
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.report import figures
-from opdop.report.summary.run_summary import Learnt
+from opdop.report.summary.run_summary import RunSummary
 from opdop.theory import Setting, bounds, lemmas
 from opdop.theory.potential import CountBonuses, LinearBonuses, most_information, most_potential, pigeonhole
 from tests.support.continuous_problems import separable_problem
@@ -250,8 +250,8 @@ def test_one_action_leaves_nothing_to_learn():
 
 
 def test_certified_run_has_a_card_with_bounds_above_what_was_measured():
-    learnt = Learnt(train("factored", episodes=3000, preset="certified"))
-    card = learnt.guarantee
+    summary = RunSummary(train("factored", episodes=3000, preset="certified"))
+    card = summary.guarantee
     assert (card.promised, card.probability, card.constraints) == (True, 0.95, True)
     setting = Setting.of(Task.of(opdop.make("factored"), episodes=3000))
     assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
@@ -259,22 +259,22 @@ def test_certified_run_has_a_card_with_bounds_above_what_was_measured():
     assert sum(card.terms("violation").values()) == pytest.approx(card.violation())
     assert card.useful_from("regret") == 28689
     assert [each.met for each in card.assumptions] == [True, True, True]
-    record = learnt.record()["guarantee"]
+    record = summary.record()["guarantee"]
     assert record["regret"]["kept"]
-    assert record["regret"]["measured_over_bound"] == learnt.regret.total / card.regret()
+    assert record["regret"]["measured_over_bound"] == summary.regret.total / card.regret()
     json.dumps(record, allow_nan=False)
 
 
 def test_card_of_least_squares_knows_the_features():
     cmdp = opdop.make("random-mixture", states=6, stages=3, dimension=2, successors=3)
-    card = Learnt(train(cmdp, "opdop-lstd", episodes=50, preset="certified")).guarantee
+    card = RunSummary(train(cmdp, "opdop-lstd", episodes=50, preset="certified")).guarantee
     setting = Setting.of(Task.of(cmdp, episodes=50), sizes=cmdp.features)
     assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
 
 
 def test_card_of_a_doubling_run_adds_its_phases():
     run = train("factored", "doubling:opdop", episodes=2000, preset="certified")
-    card = Learnt(run).guarantee
+    card = RunSummary(run).guarantee
     task = Task.of(opdop.make("factored"), episodes=1024, failure_probability=0.05 / 2)
     first = bounds.regret(Setting.of(task)).total
     second = bounds.regret(Setting.of(task.replan(2048, 0.05 / 6)), 2000 - 1024).total
@@ -291,27 +291,29 @@ def test_card_of_a_doubling_run_adds_its_phases():
     ],
 )
 def test_card_says_plainly_that_nothing_is_promised(arguments: dict[str, Any], words: str):
-    learnt = Learnt(train("factored", episodes=300, **arguments))
-    card = learnt.guarantee
+    summary = RunSummary(train("factored", episodes=300, **arguments))
+    card = summary.guarantee
     assert not card.promised
     assert words in card.why
-    record = learnt.record()["guarantee"]
+    record = summary.record()["guarantee"]
     assert (record["regret"], record["violation"], record["probability"]) == (None, None, None)
     with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
-        figures.run_figure(learnt.run, bound=True)
+        figures.run_figure(summary.run, bound=True)
 
 
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [({}, "its states are continuous"), ({"reevaluate_at_growth": 4.0}, "between them V^k is not <Q^k, pi^k>")],
 )
-def test_card_of_continuous_states_promises_nothing(parameters: dict[str, float], words: str):
-    learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters))
-    assert not learnt.guarantee.promised
-    assert words in learnt.guarantee.why
-    assert (learnt.record()["guarantee"]["promised"], learnt.record()["guarantee"]["regret"]) == (False, None)
+def test_card_of_continuous_states_guarantees_nothing(parameters: dict[str, float], words: str):
+    summary = RunSummary(
+        train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters)
+    )
+    assert not summary.guarantee.promised
+    assert words in summary.guarantee.why
+    assert (summary.record()["guarantee"]["guaranteed"], summary.record()["guarantee"]["regret"]) == (False, None)
     with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
-        figures.run_figure(learnt.run, bound=True)
+        figures.run_figure(summary.run, bound=True)
 
 
 def test_martingale_of_a_plan_bounds_every_partial_sum_as_often_as_promised():
@@ -326,22 +328,22 @@ def test_martingale_of_a_plan_bounds_every_partial_sum_as_often_as_promised():
     assert (walks > each).any(axis=1).mean() > allowed
 
 
-def test_card_of_other_constants_promises_nothing():
+def test_card_of_other_constants_guarantees_nothing():
     cmdp = opdop.make("factored")
     task = Task.of(cmdp, episodes=100)
     small = OPDOP.preset(task, Counts(task, radius=WeissmanRadius(0.5)), "certified")
-    assert "not a certified one" in Learnt(train(cmdp, small, episodes=100)).guarantee.why
+    assert "not a certified one" in RunSummary(train(cmdp, small, episodes=100)).guarantee.why
     elsewhere = OPDOP.preset(task, Counts, "certified")
-    assert "built elsewhere" in Learnt(train(cmdp, elsewhere, episodes=100)).guarantee.why
+    assert "built elsewhere" in RunSummary(train(cmdp, elsewhere, episodes=100)).guarantee.why
     numbers = {"step_size": 0.1, "dual_step_size": 0.1, "mixing": 0.0, "dual_bound": 1.0}
     own = OPDOP(task, Counts(task), **numbers)
-    assert "no preset" in Learnt(train(cmdp, own, episodes=100)).guarantee.why
+    assert "no preset" in RunSummary(train(cmdp, own, episodes=100)).guarantee.why
 
 
-def test_card_promises_nothing_of_constraints_that_are_ignored_or_priced_too_low():
-    ignored = Learnt(train("factored", "oppo", episodes=100, preset="certified")).guarantee
+def test_card_guarantees_nothing_of_constraints_that_are_ignored_or_priced_too_low():
+    ignored = RunSummary(train("factored", "oppo", episodes=100, preset="certified")).guarantee
     assert (ignored.promised, ignored.constraints) == (True, False)
-    low = Learnt(train("factored", episodes=100, preset="certified", dual_bound=1.0)).guarantee  # 2 Y* is 4/3
+    low = RunSummary(train("factored", episodes=100, preset="certified", dual_bound=1.0)).guarantee  # 2 Y* is 4/3
     assert (low.promised, low.constraints, low.assumptions[-1].met) == (True, False, False)
 
 
@@ -361,7 +363,7 @@ def test_run_command_prints_the_card_and_draws_the_bound(tmp_path):
 def test_bound_in_a_figure_is_the_cards_per_episode():
     run = train("factored", episodes=300, preset="certified")
     drawn = figures.run_figure(run, bound=True)
-    card = Learnt(run).guarantee
+    card = RunSummary(run).guarantee
     for axes, formula in zip(drawn.axes[:2], (card.regret, card.violation), strict=True):
         line = next(line for line in axes.get_lines() if str(line.get_label()).startswith("bound: "))
         expected = [formula(int(k)) / k for k in run.episodes]
@@ -373,11 +375,11 @@ def test_bound_in_a_figure_is_the_cards_per_episode():
     ("arguments", "words"),
     [
         (["--bound"], "--bound draws into a figure"),
-        (["--bound", "--figure", "x.svg"], "preset 'practical' promises no bound"),
+        (["--bound", "--figure", "x.svg"], "preset 'practical' has no bound"),
         (["reservoir", "--bound", "--figure", "x.svg", "--preset", "certified"], "reservoir has continuous states"),
     ],
 )
-def test_bound_without_promise_or_figure_is_refused(arguments: list[str], words: str, tmp_path, monkeypatch):
+def test_bound_without_guarantee_or_figure_is_refused(arguments: list[str], words: str, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     problem = [] if arguments[0] == "reservoir" else ["factored"]
     result = CliRunner().invoke(app, ["run", *problem, "-k", "10", *arguments])

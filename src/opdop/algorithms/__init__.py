@@ -1,5 +1,9 @@
 """What learns from episodes and never sees the model: Algorithm 1, its evaluators, and their constants."""
 
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+
 from opdop.algorithms.constants import (
     Constants,
     FixedRadius,
@@ -42,3 +46,14 @@ __all__ = [
     "find",
     "presets",
 ]
+
+
+class _CallablePackage(ModuleType):
+    """A package that lists the algorithms when it is called: `opdop.algorithms()` is public, as is the package."""
+
+    def __call__(self) -> Mapping[str, Algorithm]:
+        """Return the algorithms by name."""
+        return algorithms()
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import OPDOP, CompiledEvaluator, Doubling, Learner, Task, find
-from opdop.algorithms.task import MOST_EPISODES, by_action, fitting, swapped
+from opdop.algorithms.task import by_action, fitting, swapped
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -35,7 +35,7 @@ from opdop.model import (
     TabularCMDP,
     TabularPolicy,
 )
-from opdop.model.validation import Floats
+from opdop.model.validation import MOST_EPISODES, Floats
 from opdop.planning import Optimum, Values, evaluate, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,

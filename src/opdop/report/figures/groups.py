@@ -102,18 +102,18 @@ def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> F
 
 
 @style_context(LOOK)
-def multiplier_figure(section: Section, constraint: int) -> Figure:
+def multiplier_figure(section: Section, index: int) -> Figure:
     """Draw the multiplier of a constraint and the exact one; on a square-root scale if it was once far above that."""
-    promise = section.summary.promises[constraint]
+    constraint = section.summary.constraints[index]
     curves = []
     for i, group in enumerate(section.groups):
         at = seen(group.grid)
-        values = promise.price_scale * group.column(f"dual_{constraint}")[:, at]
+        values = constraint.price_scale * group.column(f"dual_{index}")[:, at]
         curves.append(Curve(group, group.grid[at], band(values), look_of(i)))
     figure, axes = _canvas(section)
     most = max(float(curve.band.high.max()) for curve in curves)
-    top = 1.08 * max(most, promise.own_multiplier) or 1.0
-    squeezed = most > 4.0 * promise.own_multiplier > 0.0
+    top = 1.08 * max(most, constraint.own_multiplier) or 1.0
+    squeezed = most > 4.0 * constraint.own_multiplier > 0.0
     if squeezed:
         axes.set_yscale("function", functions=(root, unroot))
     axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
@@ -121,13 +121,13 @@ def multiplier_figure(section: Section, constraint: int) -> Figure:
     for curve in curves:
         _draw(axes, curve)
     _across(axes, section)
-    axes.axhline(promise.own_multiplier, color=INK, **DASHED)
-    right = np.array([axes.get_xlim()[1], promise.own_multiplier])
-    left = np.array([1.0, promise.own_multiplier])
+    axes.axhline(constraint.own_multiplier, color=INK, **DASHED)
+    right = np.array([axes.get_xlim()[1], constraint.own_multiplier])
+    left = np.array([1.0, constraint.own_multiplier])
     shifts = ((3, 3, "left"), (3, -8, "left"), (-3, 3, "right"), (-3, -8, "right"))
     _labels(axes, curves).write("Y*, at the optimum", left, right, shifts=shifts, must=True)
-    many = len(section.summary.promises) > 1
-    of = f" on {promise.quantity.name}" if many else ""
+    many = len(section.summary.constraints) > 1
+    of = f" on {constraint.quantity.name}" if many else ""
     title = per(f"Multiplier{of}", section.summary.reward.unit, "unit")
     _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
@@ -226,7 +226,7 @@ def _guide(axes: Axes, labels: Labels, curves: list[Curve], *, total: bool) -> N
     ends = [
         (float(curve.band.mean[-1]), float(curve.episodes[-1]))
         for curve in curves
-        if curve.band.mean[-1] > 0.0 and curve.episodes[-1] >= 10 and not curve.group.summaries[0].ignores_promises
+        if curve.band.mean[-1] > 0.0 and curve.episodes[-1] >= 10 and not curve.group.summaries[0].ignores_constraints
     ]
     if not ends:
         return

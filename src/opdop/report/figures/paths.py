@@ -33,16 +33,16 @@ class Ground:
     best: Floats | None  # [m, 2], the exact frontier; None if the model is not known
 
 
-def ground(section: Section, constraint: int) -> Ground:
+def ground(section: Section, index: int) -> Ground:
     """Return the attainable set and the exact frontier of one constraint."""
     cmdp, quantities = section.cmdp, section.summary.run.display.quantities
     if cmdp is None:
         return Ground(None, None)
-    reward, constrained = quantities[0], quantities[1 + constraint]
+    reward, constrained = quantities[0], quantities[1 + index]
     if cmdp.num_constraints == 1:
         plane = trace(cmdp)
         return Ground(in_own_units(plane.hull, constrained, reward), in_own_units(plane.frontier, constrained, reward))
-    best = slices(cmdp, section.summary.optimum, constraint)
+    best = slices(cmdp, section.summary.optimum, index)
     return Ground(None, in_own_units(best, constrained, reward))
 
 
@@ -54,21 +54,21 @@ class View:
     up: tuple[float, float]  # bottom, top
 
 
-def whole(section: Section, constraint: int, below: Ground) -> View:
+def whole(section: Section, index: int, below: Ground) -> View:
     """Return a view of the frontier, the constraint and all paths."""
-    paths = [_path(group, constraint).reshape(-1, 2) for group in section.groups]
-    optimum = _optimum(section, constraint)
-    marks = [optimum, _unconstrained(section, constraint), np.array([_threshold(section, constraint), optimum[1]])]
+    paths = [_path(group, index).reshape(-1, 2) for group in section.groups]
+    optimum = _optimum(section, index)
+    marks = [optimum, _unconstrained(section, index), np.array([_threshold(section, index), optimum[1]])]
     points: Floats = np.vstack([*paths, marks, *([below.best] if below.best is not None else [])])
     low, high = points.min(axis=0), points.max(axis=0)
     return _view(low, high, np.where(high > low, 0.07 * (high - low), 0.5))
 
 
-def close(section: Section, constraint: int, full: View) -> View | None:
+def close(section: Section, index: int, full: View) -> View | None:
     """Return a view of the optimum and the nearest end of a path; None if it would not be much of an enlargement."""
-    optimum = _optimum(section, constraint)
+    optimum = _optimum(section, index)
     extent = np.array([full.across[1] - full.across[0], full.up[1] - full.up[0]])
-    ends = [np.abs(_path(group, constraint).mean(axis=0)[-1] - optimum) / extent for group in section.groups]
+    ends = [np.abs(_path(group, index).mean(axis=0)[-1] - optimum) / extent for group in section.groups]
     size = 1.6 * min(float(end.max()) for end in ends)
     return _view(optimum, optimum, size * extent) if 0.0 < size <= _CLOSE else None
 
@@ -79,19 +79,19 @@ def _view(low: Floats, high: Floats, room: Floats) -> View:
 
 
 @style_context(LOOK)
-def path_figure(section: Section, constraint: int, below: Ground, view: View, title: str) -> Figure:
+def path_figure(section: Section, index: int, below: Ground, view: View, title: str) -> Figure:
     """Draw the plane with the paths of the average policies.
 
     Args:
         section: the problem and its groups.
-        constraint: index of the constraint whose quantity is the horizontal axis.
+        index: of the constraint whose quantity is the horizontal axis.
         below: the attainable set and the frontier, from `ground`.
         view: the limits, from `whole` or `close`.
         title: of the figure.
 
     """
     summary = section.summary
-    constrained = summary.promises[constraint].quantity
+    constrained = summary.constraints[index].quantity
     rows = legend_rows(section)
     height = _HEIGHT + 0.135 * rows
     bottom = 0.40 + 0.135 * rows
@@ -105,15 +105,15 @@ def path_figure(section: Section, constraint: int, below: Ground, view: View, ti
     if below.best is not None:
         axes.plot(below.best[:, 0], below.best[:, 1], color=INK, linewidth=1.3, zorder=3)
         labels.avoid(below.best)
-    optimum, free = _optimum(section, constraint), _unconstrained(section, constraint)
+    optimum, free = _optimum(section, index), _unconstrained(section, index)
     axes.plot(*optimum, "*", color=INK, markersize=11.0, markeredgecolor="white", markeredgewidth=0.8, zorder=9)
     axes.plot(*free, "D", color=GREY, markersize=4.5, markeredgecolor="white", zorder=5)
     labels.block(optimum, _STAR)
     labels.block(free, _DIAMOND)
-    threshold = _threshold(section, constraint)
+    threshold = _threshold(section, index)
     _draw_constraint(axes, labels, threshold, at_most=constrained.scale < 0.0)
     marks = [
-        (look_of(i)["color"], _draw_path(axes, labels, group, constraint, look_of(i)))
+        (look_of(i)["color"], _draw_path(axes, labels, group, index, look_of(i)))
         for i, group in enumerate(section.groups)
     ]
     labels.write("optimum", optimum, shifts=NEAR + FAR, fontweight="bold", fontsize=6.5)
@@ -137,38 +137,38 @@ def path_figure(section: Section, constraint: int, below: Ground, view: View, ti
     return figure
 
 
-def _path(group: Group, constraint: int) -> Floats:
+def _path(group: Group, index: int) -> Floats:
     """Return the average policies so far (constrained quantity, reward) of all runs in own units, [n, K', 2]."""
     quantities = group.runs[0].display.quantities
-    reward, constrained = quantities[0], quantities[1 + constraint]
-    x = constrained.offset + constrained.scale * group.average(f"total_utility_{constraint}")
+    reward, constrained = quantities[0], quantities[1 + index]
+    x = constrained.offset + constrained.scale * group.average(f"total_utility_{index}")
     y = reward.offset + reward.scale * group.average("total_reward")
     return np.stack([x, y], axis=2)
 
 
-def _final(group: Group, constraint: int) -> Floats:
+def _final(group: Group, index: int) -> Floats:
     """Return the final policies (constrained quantity, reward) of all runs in own units, [n, 2]."""
     quantities = group.runs[0].display.quantities
-    final = np.array([(each.last.utilities[constraint], each.last.reward) for each in group.summaries])
-    return in_own_units(final, quantities[1 + constraint], quantities[0])
+    final = np.array([(each.final_values.utilities[index], each.final_values.reward) for each in group.summaries])
+    return in_own_units(final, quantities[1 + index], quantities[0])
 
 
-def _optimum(section: Section, constraint: int) -> Floats:
+def _optimum(section: Section, index: int) -> Floats:
     summary = section.summary
-    promise = summary.promises[constraint]
-    return np.array([promise.quantity.shown(promise.attained), summary.reward.shown(summary.optimum.value)])
+    constraint = summary.constraints[index]
+    return np.array([constraint.quantity.shown(constraint.attained), summary.reward.shown(summary.optimum.value)])
 
 
-def _unconstrained(section: Section, constraint: int) -> Floats:
+def _unconstrained(section: Section, index: int) -> Floats:
     summary = section.summary
-    promise = summary.promises[constraint]
+    constraint = summary.constraints[index]
     best = summary.reward.shown(summary.optimum.unconstrained.reward)
-    return np.array([promise.quantity.shown(promise.unconstrained), best])
+    return np.array([constraint.quantity.shown(constraint.unconstrained), best])
 
 
-def _threshold(section: Section, constraint: int) -> float:
-    promise = section.summary.promises[constraint]
-    return promise.quantity.shown(promise.threshold)
+def _threshold(section: Section, index: int) -> float:
+    constraint = section.summary.constraints[index]
+    return constraint.quantity.shown(constraint.threshold)
 
 
 def _fitting(words: str) -> float:
@@ -185,12 +185,12 @@ def _draw_constraint(axes: Axes, labels: Labels, threshold: float, *, at_most: b
     labels.avoid(np.column_stack([(threshold, threshold), up]))
 
 
-def _draw_path(axes: Axes, labels: Labels, group: Group, constraint: int, look: dict[str, Any]) -> dict[int, Floats]:
+def _draw_path(axes: Axes, labels: Labels, group: Group, index: int, look: dict[str, Any]) -> dict[int, Floats]:
     """Draw a group's mean path with dots at 100, 1,000, ... episodes, and its final policies as rings.
 
     Return the dots by their number of episodes.
     """
-    path, rings, at = _path(group, constraint), _final(group, constraint), seen(group.grid)
+    path, rings, at = _path(group, index), _final(group, index), seen(group.grid)
     if 1 < len(path) <= _THIN:
         for each in path:
             axes.plot(each[at, 0], each[at, 1], linewidth=0.5, alpha=0.45, zorder=4, **look)

@@ -23,7 +23,7 @@ from opdop.report.html import svg
 from opdop.report.html.pictures import Picture
 from opdop.report.summary import sentences
 from opdop.report.summary.groups import Collection, Group, Section, average_band, file_name, final_band, printable
-from opdop.report.summary.guarantee_card import card_lines, is_kept
+from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
 from opdop.report.summary.run_summary import value_text
 from opdop.report.summary.solution import better, number, short_number
 from opdop.report.summary.statistics import band
@@ -108,7 +108,7 @@ def _section(collection: Collection, section: Section, drawn: Drawn) -> dict[str
     summary, found = section.summary, verdicts(section)
     display = summary.run.display
     H, S, A = summary.shape
-    size = f"{sizes_text(S, A, H, len(summary.promises))}."
+    size = f"{sizes_text(S, A, H, len(summary.constraints))}."
     parameters = ", ".join(f"{key}={setting_text(value)}" for key, value in display.parameters.items())
     alike = [each.key for each in collection.sections if each.name == section.name]
     bands = sentences.band_sentence(section)
@@ -153,7 +153,9 @@ def _notes(section: Section) -> list[str]:
     notes: dict[str, list[str]] = {}
     for group in section.groups:
         for text in group.summaries[0].notes:
-            note = text.replace("column 'no promise'", "row “unconstrained”")  # tables of the page have rows for it
+            note = text.replace(
+                "column 'unconstrained policy'", "row “unconstrained policy”"
+            )  # tables of the page have rows for it
             notes.setdefault(note, []).append(group.label)
     every = len(section.groups)
     return [
@@ -166,10 +168,10 @@ def _values(section: Section) -> Table:
     summary, optimum = section.summary, section.summary.optimum
     quantities = summary.run.display.quantities
     order = [*range(1, len(quantities)), 0]
-    limits = [(better(each.quantity), each.quantity.shown(each.threshold)) for each in summary.promises]
+    limits = [(better(each.quantity), each.quantity.shown(each.threshold)) for each in summary.constraints]
     known = (
         ("optimum", np.concatenate([[optimum.value], optimum.utility_values])),
-        ("unconstrained", optimum.unconstrained.totals),
+        ("unconstrained policy", optimum.unconstrained.totals),
         ("max-slack policy", optimum.slater.totals),
     )
     rows = [Row(["constraint", *(f"{'≤' if way == 'less' else '≥'} {at:,g}" for way, at in limits), ""], "reference")]
@@ -190,7 +192,7 @@ def _metrics(section: Section) -> Table:
     for group in section.groups:
         cells: list[Cell] = [group.label]
         for metric in section.metrics:
-            total = float(np.mean([metric.scale * each.final(metric.key) for each in group.summaries]))
+            total = float(np.mean([metric.scale * each.at_end(metric.key) for each in group.summaries]))
             average = band(list(metric.per_episode(group).values())).text
             cells.append((average, f"{short_number(total)} in total"))
         pace = float(np.mean([each.episodes_per_second for each in group.summaries]))
@@ -207,7 +209,7 @@ def _guarantees(section: Section) -> Table:
             f"{label} {words}".removeprefix("guarantee ").strip() for label, words in card_lines(group.summaries[0])
         ]
         if all(each.guarantee.promised for each in group.summaries):
-            holds = sum(is_kept(each) for each in group.summaries)
+            holds = sum(is_within_bounds(each) for each in group.summaries)
             lines.append(f"the bounds hold in {holds} of {len(group.runs)} runs")
         rows.append(Row([group.label, "; ".join(lines)]))
     return Table(["", "guarantee"], rows, numbers=False)

@@ -45,8 +45,8 @@ def _curves(section: Section) -> Iterator[Picture]:
         caption = f"{_MEANING[metric.key]} {bands} {_GUIDE}"
         name = f"{section.key}-{metric.key.replace('_', '-')}"
         yield Picture(name, "curves", title, caption, partial(figures.metric_figure, section, metric))
-    for i, promise in enumerate(section.summary.promises):
-        title = f"{section.name}: multiplier of {promise.quantity.name} against episodes"
+    for i, constraint in enumerate(section.summary.constraints):
+        title = f"{section.name}: multiplier of {constraint.quantity.name} against episodes"
         caption = f"The multiplier of the constraint, beside the exact one, Y*. {bands}"
         name = f"{section.key}-multiplier{_number(section, i)}"
         yield Picture(name, "curves", title, caption, partial(figures.multiplier_figure, section, i))
@@ -64,14 +64,14 @@ def _totals(section: Section) -> Iterator[Picture]:
 
 def _planes(section: Section) -> Iterator[Picture]:
     """Return the reward-utility planes: for each constraint the whole one, and a close-up if it is large enough."""
-    promises = section.summary.promises
-    for i, promise in enumerate(promises):
+    constraints = section.summary.constraints
+    for i, constraint in enumerate(constraints):
         ground = figures.ground(section, i)
         full = figures.whole(section, i, ground)
         name = f"{section.key}-plane{_number(section, i)}"
-        title = f"{section.name}: reward against {promise.quantity.name}, with the paths of the average policies"
+        title = f"{section.name}: reward against {constraint.quantity.name}, with the paths of the average policies"
         edge = "Shaded: everything that policies attain, with the exact Pareto frontier as its edge."
-        if len(promises) > 1:
+        if len(constraints) > 1:
             edge = "Thick line: the best reward for each value of this threshold, subject to the other constraints."
         if ground.best is None:
             edge = "The attainable set is not drawn: the model is not one that ships with this version of opdop."
@@ -109,4 +109,4 @@ def _group_map(cmdp: TabularCMDP, group: Group) -> Figure:
 
 def _number(section: Section, constraint: int) -> str:
     """Return the part of a file name that tells figures of several constraints apart."""
-    return f"-{constraint + 1}" if len(section.summary.promises) > 1 else ""
+    return f"-{constraint + 1}" if len(section.summary.constraints) > 1 else ""

@@ -15,7 +15,7 @@ import numpy as np
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
 from opdop.model.validation import Floats
-from opdop.report.summary.run_summary import Learnt
+from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.statistics import Band, band
 from opdop.report.terminal.tables import setting_text
 from opdop.runs import CHECKPOINT, Run, RunConfig, fingerprint, settings
@@ -37,9 +37,9 @@ class Group:
         return tuple(run.config.seed for run in self.runs)
 
     @cached_property
-    def summaries(self) -> tuple[Learnt, ...]:
+    def summaries(self) -> tuple[RunSummary, ...]:
         """The summary of each run."""
-        return tuple(Learnt(run) for run in self.runs)
+        return tuple(RunSummary(run) for run in self.runs)
 
     @property
     def episodes(self) -> int:
@@ -84,7 +84,7 @@ class Metric:
     def per_episode(self, group: Group) -> dict[int, float]:
         """Return the average over all episodes of each run by seed, in own units."""
         return {
-            seed: self.scale * each.final(self.key) / each.episodes
+            seed: self.scale * each.at_end(self.key) / each.episodes
             for seed, each in zip(group.seeds, group.summaries, strict=True)
         }
 
@@ -97,7 +97,7 @@ class Section:
     groups: tuple[Group, ...]
 
     @property
-    def summary(self) -> Learnt:
+    def summary(self) -> RunSummary:
         """The summary of the first run, for what all runs share: the problem, its optimum, its units."""
         return self.groups[0].summaries[0]
 
@@ -184,7 +184,7 @@ def collect(folder: str | Path) -> Collection:
         shown = place.relative_to(root).as_posix()
         try:
             run = Run.load(place)
-            Learnt(run)  # raises where no optimum is known
+            RunSummary(run)  # raises where no optimum is known
             if len(run.display.quantities) != 1 + len(run.thresholds):
                 raise OpdopError("its display does not have one quantity for each signal.")
             found[shown] = run
@@ -333,4 +333,4 @@ def average_band(group: Group, signal: int) -> Band:
 def final_band(group: Group, signal: int) -> Band:
     """Return the value of a group's final policies in one signal, in own units, over the seeds."""
     quantity = group.runs[0].display.quantities[signal]
-    return band([quantity.shown(float(each.last.totals[signal])) for each in group.summaries])
+    return band([quantity.shown(float(each.final_values.totals[signal])) for each in group.summaries])

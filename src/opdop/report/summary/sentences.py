@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opdop.report.summary.groups import Collection, Group, Section, average_band
-from opdop.report.summary.run_summary import KEPT, about, percent
+from opdop.report.summary.run_summary import SATISFIED_WITHIN, about, percent
 from opdop.report.summary.solution import better, number
 from opdop.report.summary.statistics import band, band_words
 from opdop.report.summary.verdicts import Verdict
@@ -80,8 +80,8 @@ def task_sentence(section: Section) -> str:
     summary, groups = section.summary, section.groups
     reward = summary.reward
     aim = "minimise" if better(reward) == "less" else "maximise"
-    several = "s" if len(summary.promises) > 1 else ""
-    limits = " and ".join(sentence(promise.sentence) for promise in summary.promises)
+    several = "s" if len(summary.constraints) > 1 else ""
+    limits = " and ".join(sentence(constraint.sentence) for constraint in summary.constraints)
     runs, lengths = {len(group.runs) for group in groups}, {group.episodes for group in groups}
     often = _times(max(runs)) if len(runs) == 1 else f"between {min(runs)} and {max(runs)} times"
     episodes = f"{max(lengths):,}" if len(lengths) == 1 else f"between {min(lengths):,} and {max(lengths):,}"
@@ -101,18 +101,18 @@ def result_sentence(section: Section, group: Group) -> str:
         f"{_unit(attained.text, reward.unit)} with the average policy, {_distance(section, group)} "
         f"({_unit(best, reward.unit)})"
     ]
-    parts += [_constraint(section, group, i) for i in range(len(summary.promises))]
+    parts += [_constraint(section, group, i) for i in range(len(summary.constraints))]
     return "; ".join(parts) + "."
 
 
-def _constraint(section: Section, group: Group, constraint: int) -> str:
+def _constraint(section: Section, group: Group, index: int) -> str:
     """Return whether a group's average policy satisfies a constraint, with its slack or violation."""
     summary = section.summary
-    promise = summary.promises[constraint]
-    scale, unit = abs(promise.quantity.scale), promise.quantity.unit
-    short = band([scale * float(promise.threshold - run.average.utilities[constraint]) for run in group.runs])
-    of = f" on {promise.quantity.name}" if len(summary.promises) > 1 else ""
-    if short.mean <= KEPT * summary.shape[0] * scale:
+    constraint = summary.constraints[index]
+    scale, unit = abs(constraint.quantity.scale), constraint.quantity.unit
+    short = band([scale * float(constraint.threshold - run.average.utilities[index]) for run in group.runs])
+    of = f" on {constraint.quantity.name}" if len(summary.constraints) > 1 else ""
+    if short.mean <= SATISFIED_WITHIN * summary.shape[0] * scale:
         return f"the constraint{of} is satisfied with a slack of {_unit((-short).text, unit)}"
     return f"the constraint{of} is violated by {_unit(short.text, unit)}"
 
