@@ -227,11 +227,14 @@ class RunConfig:
         return (name for name in settings() if getattr(self, name) != getattr(other, name))
 
     def command(self) -> list[str]:
-        """Return the words of the `opdop run` command that makes this run; settings at their defaults are left out."""
+        """Return the words of the `opdop run` command that makes this run.
+
+        Settings at their defaults are left out, except the number of episodes: its default depends on the problem.
+        """
         words = ["opdop", "run", self.problem]
         for each in fields(self):
             flag, value = each.metadata["setting"].flag, getattr(self, each.name)
-            if not flag or value in (None, {}) or value == each.default:
+            if not flag or value in (None, {}) or (value == each.default and each.name != "episodes"):
                 continue
             if isinstance(value, Mapping):
                 words += [word for key, entry in value.items() for word in (flag, f"{key}={exact_text(entry)}")]

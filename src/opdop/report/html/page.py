@@ -153,9 +153,8 @@ def _notes(section: Section) -> list[str]:
     notes: dict[str, list[str]] = {}
     for group in section.groups:
         for text in group.summaries[0].notes:
-            note = text.replace(
-                "column 'unconstrained policy'", "row “unconstrained policy”"
-            )  # tables of the page have rows for it
+            # A table of the page has a row where the terminal's table has a column.
+            note = text.replace("column 'unconstrained policy'", "row “unconstrained policy”")
             notes.setdefault(note, []).append(group.label)
     every = len(section.groups)
     return [
