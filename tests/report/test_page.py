@@ -1,4 +1,4 @@
-"""Facts about the report: which runs are put together, what the page says of them, and that nothing can harm it."""
+"""Facts about the report: how runs are grouped, what the page shows, and that names in runs cannot inject markup."""
 
 import itertools
 import json
