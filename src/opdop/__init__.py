@@ -2,34 +2,36 @@
 
 from typing import TYPE_CHECKING
 
-from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task
-from opdop.envs import environments, make, solve
-from opdop.model import (
-    ContinuousCMDP,
-    ContinuousSimulator,
-    Display,
-    Episode,
-    InfeasibleError,
-    InvalidModelError,
-    InvalidParameterError,
-    LinearCMDP,
-    ModelSimulator,
-    OpdopError,
-    Policy,
-    PolicyMixture,
-    Problem,
-    Quantity,
-    Simulator,
-    TabularCMDP,
-    TabularPolicy,
-)
-from opdop.planning import Optimum, Values, evaluate
-from opdop.runs import Run, train
-from opdop.sweeps import Spec, Sweep
-from opdop.sweeps import run_sweep as sweep
+from opdop.lazy import late_names
 
 if TYPE_CHECKING:
-    from opdop.algorithms import algorithms  # at run time this is the package, which can be called
+    from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.envs import environments, make, solve
+    from opdop.model import (
+        ContinuousCMDP,
+        ContinuousSimulator,
+        Display,
+        Episode,
+        InfeasibleError,
+        InvalidModelError,
+        InvalidParameterError,
+        LinearCMDP,
+        ModelSimulator,
+        OpdopError,
+        Policy,
+        PolicyMixture,
+        Problem,
+        Quantity,
+        Simulator,
+        TabularCMDP,
+        TabularPolicy,
+    )
+    from opdop.planning import Optimum, Values, evaluate
+    from opdop.runs import Run, train
+    from opdop.sweeps import Spec, Sweep
+    from opdop.sweeps import run_sweep as sweep
+else:
+    __getattr__, __dir__ = late_names(__name__)
 
 __version__ = "0.1.0"
 

@@ -97,26 +97,26 @@ def test_solve_json_can_be_evaluated_again(name: str, tmp_path: Path) -> None:
     record: dict[str, Any] = json.loads(answered("solve", name, "--json", "--policy", str(file)))
     cmdp = opdop.make(record["problem"], **record["parameters"])
     values = opdop.evaluate(cmdp, np.load(file))
-    for found, signal in zip([record["reward"], *record["promises"]], values.totals, strict=True):
+    for found, signal in zip([record["reward"], *record["constraints"]], values.totals, strict=True):
         assert found["optimum"]["model"] == pytest.approx(signal, abs=1e-9)
     quantities = cmdp.display.quantities
-    for found, quantity in zip([record["reward"], *record["promises"]], quantities, strict=True):
+    for found, quantity in zip([record["reward"], *record["constraints"]], quantities, strict=True):
         assert found["optimum"]["own"] == pytest.approx(quantity.shown(found["optimum"]["model"]))
         assert found["better"] == ("less" if quantity.scale < 0 else "more")
     optimum = opdop.solve(cmdp)
-    assert [promise["multiplier"]["model"] for promise in record["promises"]] == optimum.dual.tolist()
+    assert [constraint["multiplier"]["model"] for constraint in record["constraints"]] == optimum.dual.tolist()
     assert record["slater_gap"] == optimum.slater_gap
     assert (record["states"], record["actions"]) == (cmdp.num_states, cmdp.num_actions)
     assert (record["stages"], record["constraints"]) == (cmdp.horizon, cmdp.num_constraints)
 
 
-def test_solve_says_what_the_promise_costs() -> None:
+def test_solve_says_what_the_constraint_costs() -> None:
     text = answered("solve", "media-streaming")
     for words in (
-        "promise       fast services <= 5 services",
+        "constraint    fast services <= 5 services",
         "yes: making it stricter costs 0.4952 steps per unit",
-        "5 services: some policy keeps the promise with this much to spare",
-        "keeping the promise costs 1.3536 steps",
+        "5 services: some policy keeps the constraint with this much to spare",
+        "keeping the constraint costs 1.3536 steps",
         "dual walk, 7 backward passes,",
         "fast_services=5",
     ):
@@ -190,7 +190,7 @@ def test_setting_given_twice_is_refused() -> None:
     assert "twice" in refused("solve", "factored", "--set", "moves=1", "--set", "moves=2")
 
 
-def test_promises_that_no_policy_keeps_end_with_status_1() -> None:
+def test_constraints_that_no_policy_keeps_end_with_status_1() -> None:
     message = refused("solve", "queue", "--set", "throughput=11", status=1)
     assert "no policy satisfies all constraints" in message
     assert "max-slack policy: 7.19984 customers" in message
@@ -221,7 +221,7 @@ def test_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.problems, "answer", interrupt)
+    monkeypatch.setattr(cli.problems, "solution_of", interrupt)
     result = run("solve", "factored")
     assert result.exit_code == 130
     assert result.output == ""
@@ -231,7 +231,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli.problems, "answer", fail)
+    monkeypatch.setattr(cli.problems, "solution_of", fail)
     assert isinstance(run("solve", "factored").exception, RuntimeError)
 
 
@@ -291,7 +291,7 @@ def test_program_prints_where_only_ascii_can_be_printed() -> None:
 def test_program_ends_quietly_when_interrupted() -> None:
     code = (
         "import os, signal, time, opdop.cli as cli\n"
-        "cli.problems.answer = lambda *_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"
+        "cli.problems.solution_of = lambda *_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"
         "cli.main()"
     )
     command = [sys.executable, "-c", code, "solve", "factored"]

@@ -1,13 +1,39 @@
 """Facts about `opdop report` and `opdop compare`: what they write, print and refuse."""
 
+import html
+import re
+import shlex
 import webbrowser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 import opdop
 from opdop import cli
+from opdop.report.html.page import page
+from opdop.report.summary.groups import gather
+from opdop.runs import settings
+
+# One value for each setting that is not its default.
+UNUSUAL: dict[str, Any] = {
+    "problem": "queue",
+    "problem_parameters": {"moves": 2.5},
+    "algorithm": "doubling:opdop",
+    "preset": "certified",
+    "parameters": {"radius_scale": 0.1 + 0.2, "step_scale": 3.0},
+    "episodes": 31,
+    "seed": 7,
+    "planned_episodes": 60,
+    "failure_probability": 0.1,
+    "slater_gap": 1 / 3,
+    "dual_bound": 4.5,
+    "noisy": True,
+    "measure_every": 2,
+    "records": 12,
+}
 
 
 def run(*arguments: str) -> Result:
@@ -89,3 +115,43 @@ def test_compare_names_runs_that_failed(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "there is no run that can be shown" in result.stderr
     assert "InfeasibleError" in result.stderr
+
+
+# The printed commands
+
+
+def printed_commands(runs: list[opdop.Run]) -> list[list[str]]:
+    """Return the commands that the page prints for the same runs, as words, one command for each seed."""
+    found = gather(runs)
+    text = page(found, {section.key: [] for section in found.sections})
+    commands = html.unescape(re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)[-1])
+    loops = re.findall(r"^for seed in ([0-9 ]+); do (.*); done$", commands, re.MULTILINE)
+    return [shlex.split(line.replace("$seed", seed)) for seeds, line in loops for seed in seeds.split()]
+
+
+def test_every_setting_of_a_run_has_an_unusual_value_here() -> None:
+    assert UNUSUAL.keys() == settings().keys()
+
+
+@pytest.mark.parametrize("setting", UNUSUAL)
+def test_printed_command_makes_the_same_run_bit_for_bit(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {"problem": "factored", "problem_parameters": {}, "episodes": 30, "seed": 1, setting: UNUSUAL[setting]}
+    problem = opdop.make(chosen.pop("problem"), **chosen.pop("problem_parameters"))
+    made = opdop.train(problem, **chosen)
+    ((program, *words),) = printed_commands([made])
+    assert program == "opdop"
+    monkeypatch.chdir(tmp_path)
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    again = opdop.Run.load(words[words.index("--out") + 1])
+    assert again.config == made.config
+    assert again.history.equals(made.history)
+    np.testing.assert_array_equal(again.policy.table, made.policy.table)
+    np.testing.assert_array_equal(again.mixture.table, made.mixture.table)
+
+
+def test_printed_command_repeats_every_seed(folder: Path) -> None:
+    commands = printed_commands([opdop.Run.load(folder / f"{seed}") for seed in range(3)])
+    assert [words[words.index("--seed") + 1] for words in commands] == ["0", "1", "2"]

@@ -108,7 +108,7 @@ def test_every_option_reaches_the_run() -> None:
 
 def test_other_learners_can_be_chosen() -> None:
     text = " ".join(answered("run", "factored", "-k", "200", "--algorithm", "doubling:oppo").split())
-    assert "ignores the promise" in text
+    assert "ignores the constraint" in text
     assert "oppo, preset practical" in text
     assert "doubling_phase=" in text
 

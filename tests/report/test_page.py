@@ -1,5 +1,6 @@
-"""Facts about the report: which runs are put together, what the page says of them, and that nothing can harm it."""
+"""Facts about the report: how runs are grouped, what the page shows, and that names in runs cannot inject markup."""
 
+import itertools
 import json
 import re
 import shutil
@@ -12,11 +13,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.path import Path as Path2D
+from matplotlib.text import Text
 
 import opdop
 from opdop.model import InvalidParameterError
 from opdop.report import figures
-from opdop.report.figures.groups import cost_figure
+from opdop.report.figures.groups import metric_figure
 from opdop.report.html import svg
 from opdop.report.html.write import write_report
 from opdop.report.summary import sentences as words
@@ -248,11 +253,11 @@ def test_page_loads_nothing_and_runs_nothing(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-def test_page_has_what_was_promised(page: str, collected: Collection) -> None:
+def test_page_has_every_part_in_sentences_and_numbers(page: str, collected: Collection) -> None:
     text = " ".join(read(page).text.split())
     for wanted in (
-        "What was asked, what came out",
-        "How to read this",
+        "Summary",
+        "Glossary",
         "Which differences are clear",
         "moves",
         "mean of 5 runs; band: 95 % t interval of the mean",
@@ -266,21 +271,39 @@ def test_page_has_what_was_promised(page: str, collected: Collection) -> None:
         assert wanted.lower() in text.lower(), wanted
     for section in collected.sections:
         for group in section.groups:
-            assert " ".join(words.came_out(section, group).split()) in text
+            assert " ".join(words.result_sentence(section, group).split()) in text
         for verdict in verdicts(section):
             assert verdict.words in text
     assert page.count('<svg class="figure"') == page.count("<figure>")
 
 
+def test_results_come_first_and_the_glossary_last(page: str) -> None:
+    sections = re.findall(r'<section(?: class="\w+")? id="([^"]*)"', page)
+    assert sections == [
+        "summary",
+        "problem-factored",
+        "problem-queue",
+        "problem-river-crossing",
+        "origin",
+        "glossary",
+    ]
+
+
+def test_constrained_quantity_is_the_first_column_and_every_cell_names_its_column(page: str) -> None:
+    cells = re.findall(r'<th scope="row">opdop, average policy</th>\s*<td class="n" data-label="([^"]*)">', page)
+    assert cells[0] == "moves"
+    assert page.count("<td") == page.count("data-label=")
+
+
 def test_numbers_on_the_page_are_those_of_the_runs(collected: Collection) -> None:
     section = collected.sections[0]
     group = section.groups[0]
-    finals = section.costs[0].finals(group)
+    finals = section.metrics[0].per_episode(group)
     for run in group.runs:
         own = abs(run.display.quantities[0].scale) * run.regret[-1] / 400
         assert finals[run.config.seed] == pytest.approx(own, rel=1e-12)
     mean = np.mean([run.display.quantities[0].shown(run.average.reward) for run in group.runs])
-    said = words.came_out(section, group)
+    said = words.result_sentence(section, group)
     assert float(said.split(" ±")[0]) == pytest.approx(mean, abs=0.005)
 
 
@@ -351,19 +374,19 @@ def test_figures_are_saved_in_every_form(collected: Collection, tmp_path: Path) 
 
 def test_curves_are_the_mean_and_band_of_the_runs(collected: Collection) -> None:
     section = collected.sections[0]
-    axes = cost_figure(section, section.costs[0]).axes[0]
+    axes = metric_figure(section, section.metrics[0]).axes[0]
     line = next(line for line in axes.lines if line.get_label() == "opdop")
     runs = [run.regret / run.episodes for run in section.groups[0].runs]
-    scale = abs(section.learnt.reward.scale)
+    scale = abs(section.summary.reward.scale)
     assert float(np.asarray(line.get_ydata())[-1]) == pytest.approx(scale * np.mean([each[-1] for each in runs]))
     assert len(axes.collections) == 2
 
 
 def test_negative_regret_shows_below_zero_and_is_said(collected: Collection) -> None:
     section = collected.sections[0]
-    assert min(section.costs[0].finals(section.groups[1]).values()) < 0.0
+    assert min(section.metrics[0].per_episode(section.groups[1]).values()) < 0.0
     for total in (False, True):
-        axes = cost_figure(section, section.costs[0], total=total).axes[0]
+        axes = metric_figure(section, section.metrics[0], total=total).axes[0]
         line = next(line for line in axes.lines if line.get_label() == "oppo")
         assert axes.get_ylim()[0] < np.min(np.asarray(line.get_ydata())) < 0.0
         assert "more reward than the optimum has" in [text.get_text() for text in axes.texts]
@@ -372,7 +395,7 @@ def test_negative_regret_shows_below_zero_and_is_said(collected: Collection) -> 
 def test_guide_has_the_slope_of_the_theory_and_says_that_it_is_a_guide() -> None:
     section = gather([opdop.train("media-streaming", episodes=20_000)]).sections[0]
     for total, power, name in ((False, -0.5, "guide: 1/√episodes"), (True, 0.5, "guide: √episodes")):
-        axes = cost_figure(section, section.costs[0], total=total).axes[0]
+        axes = metric_figure(section, section.metrics[0], total=total).axes[0]
         guide = next(line for line in axes.lines if line.get_zorder() == 6)
         k, values = np.asarray(guide.get_xdata(), float), np.asarray(guide.get_ydata(), float)
         assert np.polyfit(np.log(k), np.log(values), 1)[0] == pytest.approx(power)
@@ -386,17 +409,17 @@ def test_certified_groups_have_their_bounds_drawn_and_their_cards_shown(tmp_path
         opdop.train("factored", episodes=200, seed=seed, preset="certified").save(tmp_path / f"run-{seed}")
     collected = collect(tmp_path)
     (section,) = collected.sections
-    card = section.groups[0].learnt[0].guarantee
+    card = section.groups[0].summaries[0].guarantee
     for key, bound in (("regret", card.regret), ("violation", card.violation)):
-        cost = next(cost for cost in section.costs if cost.key == key)
-        axes = figures.cost_figure(section, cost, total=True).axes[0]
+        metric = next(metric for metric in section.metrics if metric.key == key)
+        axes = figures.metric_figure(section, metric, total=True).axes[0]
         ends = [float(np.asarray(line.get_ydata())[-1]) for line in axes.lines]
-        assert any(end == pytest.approx(cost.scale * bound()) for end in ends)
+        assert any(end == pytest.approx(metric.scale * bound()) for end in ends)
         assert any("proved bound" in text.get_text() for text in axes.texts)
-        averages = figures.cost_figure(section, cost).axes[0]
+        averages = figures.metric_figure(section, metric).axes[0]
         assert not any("proved bound" in text.get_text() for text in averages.texts)
     page = write_report(collected, tmp_path / "page.html", kinds=()).page.read_text(encoding="utf-8")
-    assert "kept in 2 of 2 runs" in page
+    assert "the bounds hold in 2 of 2 runs" in page
     assert "with probability 0.95 at least" in page
 
 
@@ -404,18 +427,53 @@ def test_path_ends_where_the_average_policy_is_and_star_at_the_optimum(collected
     section = collected.sections[0]
     below = figures.ground(section, 0)
     axes = figures.path_figure(section, 0, below, figures.whole(section, 0, below), "title").axes[0]
-    reward, promised = section.learnt.run.display.quantities
+    reward, constrained = section.summary.run.display.quantities
     star = next(line for line in axes.lines if line.get_marker() == "*")
-    optimum = section.learnt.optimum
-    place = promised.shown(float(optimum.utility_values[0])), reward.shown(optimum.value)
+    optimum = section.summary.optimum
+    place = constrained.shown(float(optimum.utility_values[0])), reward.shown(optimum.value)
     assert (star.get_xdata()[0], star.get_ydata()[0]) == pytest.approx(place)
     line = next(line for line in axes.lines if line.get_label() == "opdop")
     averages = np.mean([run.average.totals for run in section.groups[0].runs], axis=0)
     end = np.asarray(line.get_xydata())[-1]
-    assert tuple(end) == pytest.approx((promised.shown(averages[1]), reward.shown(averages[0])), rel=1e-9)
+    assert tuple(end) == pytest.approx((constrained.shown(averages[1]), reward.shown(averages[0])), rel=1e-9)
     assert below.best is not None
     across = below.best[np.argsort(below.best[:, 0])]
     assert np.interp(place[0], across[:, 0], across[:, 1]) == pytest.approx(place[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("problem", sorted(opdop.environments()))
+def test_labels_of_a_plane_overlap_neither_each_other_nor_marks(problem: str) -> None:
+    episodes = 300 if opdop.make(problem).continuous is None else 12
+    runs = [opdop.train(problem, name, episodes=episodes) for name in ("opdop", "oppo")]
+    (section,) = gather(runs).sections
+    for constraint in range(len(section.summary.constraints)):
+        ground = figures.ground(section, constraint)
+        full = figures.whole(section, constraint, ground)
+        for view in (full, figures.close(section, constraint, full)):
+            if view is not None:
+                check_labels(figures.path_figure(section, constraint, ground, view, problem))
+
+
+def check_labels(figure: Figure) -> None:
+    """Check that labels are inside the panel, off all marks, and apart from each other; all but one are off curves."""
+    axes = figure.axes[0]
+    canvas: Any = FigureCanvasAgg(figure)
+    # Without the lines that lead from labels to their points.
+    boxes = {text: Text.get_window_extent(text, canvas.get_renderer()) for text in axes.texts}
+    assert "optimum" in [text.get_text() for text in boxes]
+    for one, two in itertools.combinations(boxes.values(), 2):
+        assert not one.overlaps(two)
+    for text, box in boxes.items():
+        frame = axes.bbox
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+        assert frame.y0 <= box.y0 < box.y1 <= frame.y1
+        for line in axes.lines:
+            points = line.get_transform().transform(np.asarray(line.get_xydata()))
+            marked = line.get_marker() != "None"
+            if marked:
+                assert not any(box.contains(*point) for point in points), text.get_text()
+            elif text.get_text() != "optimum" and line.get_linewidth() > 0.5:  # thin lines are single seeds
+                assert not Path2D(points).intersects_bbox(box, filled=False), text.get_text()
 
 
 def test_average_policies_never_lie_beyond_the_exact_frontier(collected: Collection) -> None:
@@ -423,11 +481,11 @@ def test_average_policies_never_lie_beyond_the_exact_frontier(collected: Collect
     hull = figures.ground(section, 0).area
     assert hull is not None
     edges = np.roll(hull, -1, axis=0) - hull
-    reward, promised = section.learnt.run.display.quantities
-    orientation = np.sign(reward.scale * promised.scale)
+    reward, constrained = section.summary.run.display.quantities
+    orientation = np.sign(reward.scale * constrained.scale)
     for group in section.groups:
         for run in group.runs:
-            point = np.array([promised.shown(float(run.average.utilities[0])), reward.shown(run.average.reward)])
+            point = np.array([constrained.shown(float(run.average.utilities[0])), reward.shown(run.average.reward)])
             away = point - hull
             beside = orientation * (edges[:, 0] * away[:, 1] - edges[:, 1] * away[:, 0])
             assert beside.min() > -1e-9
@@ -435,7 +493,7 @@ def test_average_policies_never_lie_beyond_the_exact_frontier(collected: Collect
 
 def test_colours_of_a_figure_are_left_to_the_page(collected: Collection) -> None:
     section = collected.sections[0]
-    text = svg.inline(cost_figure(section, section.costs[0]), "a", "words & more")
+    text = svg.inline(metric_figure(section, section.metrics[0]), "a", "words & more")
     assert "var(--blue)" in text
     assert not re.search(r"#0072b2|#222222", text, re.IGNORECASE)
     assert 'aria-label="words &amp; more"' in text
@@ -446,7 +504,7 @@ def test_colours_of_a_figure_are_left_to_the_page(collected: Collection) -> None
 
 def test_names_inside_figures_are_their_own(collected: Collection) -> None:
     section = collected.sections[0]
-    figure = cost_figure(section, section.costs[0])
+    figure = metric_figure(section, section.metrics[0])
     one, two = (set(re.findall(r' id="([^"]*)"', svg.inline(figure, name, ""))) for name in ("one", "two"))
     assert one
     assert not one & two

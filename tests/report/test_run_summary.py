@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 
 import opdop
 from opdop.report import figures
-from opdop.report.summary.run_summary import Learnt
+from opdop.report.summary.run_summary import RunSummary
 from opdop.report.terminal import progress as live
 from opdop.report.terminal import tables
 from opdop.runs import Progress
@@ -32,7 +32,7 @@ def runs() -> dict[str, opdop.Run]:
 
 @pytest.fixture(scope="module")
 def slack() -> opdop.Run:
-    """A run whose promise costs nothing."""
+    """A run whose constraint costs nothing."""
     return opdop.train(opdop.make("media-streaming", fast_services=9.0), episodes=500)
 
 
@@ -43,12 +43,12 @@ def printed(page: RenderableType, width: int = 80) -> str:
     return capture.get()
 
 
-def altered(run: opdop.Run, **last: float) -> Learnt:
+def altered(run: opdop.Run, **last: float) -> RunSummary:
     """Return a run whose sums after the last episode are others."""
     history = run.history.tail(1)
     for name, value in last.items():
         history = history.with_columns(**{name: np.array([value])})
-    return Learnt(replace(run, history=history))
+    return RunSummary(replace(run, history=history))
 
 
 # Numbers
@@ -56,7 +56,7 @@ def altered(run: opdop.Run, **last: float) -> Learnt:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_regret_in_own_units_is_the_difference_of_the_values_shown(name: str, runs: dict[str, opdop.Run]) -> None:
-    record = Learnt(runs[name]).record()
+    record = RunSummary(runs[name]).record()
     reward, sign = record["reward"], 1.0 if record["reward"]["better"] == "more" else -1.0
     lost = sign * (reward["optimum"]["own"] - reward["average"]["own"])
     assert record["regret"]["per_episode"]["own"] == pytest.approx(lost, abs=1e-9)
@@ -64,45 +64,45 @@ def test_regret_in_own_units_is_the_difference_of_the_values_shown(name: str, ru
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_violation_in_own_units_is_the_distance_to_the_promise(name: str, runs: dict[str, opdop.Run]) -> None:
-    record = Learnt(runs[name]).record()
-    for promise in record["promises"]:
-        sign = 1.0 if promise["better"] == "more" else -1.0
-        short = sign * (promise["threshold"]["own"] - promise["average"]["own"])
-        assert promise["violation"]["per_episode"]["own"] == pytest.approx(max(short, 0.0), abs=1e-9)
-    worst = max(promise["violation"]["total"]["model"] for promise in record["promises"])
+def test_violation_in_own_units_is_the_distance_to_the_constraint(name: str, runs: dict[str, opdop.Run]) -> None:
+    record = RunSummary(runs[name]).record()
+    for constraint in record["constraints"]:
+        sign = 1.0 if constraint["better"] == "more" else -1.0
+        short = sign * (constraint["threshold"]["own"] - constraint["average"]["own"])
+        assert constraint["violation"]["per_episode"]["own"] == pytest.approx(max(short, 0.0), abs=1e-9)
+    worst = max(constraint["violation"]["total"]["model"] for constraint in record["constraints"])
     assert record["violation"]["total"]["model"] == pytest.approx(worst)
     assert record["hard_violation"]["total"]["model"] >= worst - 1e-9
 
 
 def test_multiplier_in_own_units_is_that_of_solve(runs: dict[str, opdop.Run]) -> None:
     for name in ("queue", "inventory"):
-        learnt = Learnt(runs[name])
-        solved = opdop.report.answer(opdop.make(name)).record()  # type: ignore[attr-defined]
-        for ours, theirs in zip(learnt.record()["promises"], solved["promises"], strict=True):
+        summary = RunSummary(runs[name])
+        solved = opdop.report.solution_of(opdop.make(name)).record()  # type: ignore[attr-defined]
+        for ours, theirs in zip(summary.record()["constraints"], solved["constraints"], strict=True):
             assert ours["multiplier"]["optimum"] == theirs["multiplier"]
             ratio = theirs["multiplier"]["own"] / theirs["multiplier"]["model"]
             last = ours["multiplier"]["last"]
             assert last["own"] == pytest.approx(ratio * last["model"])
 
 
-def test_joint_violation_of_promises_in_different_units_has_no_own_unit(runs: dict[str, opdop.Run]) -> None:
-    record = Learnt(runs["queue"]).record()
+def test_joint_violation_of_constraints_in_different_units_has_no_own_unit(runs: dict[str, opdop.Run]) -> None:
+    record = RunSummary(runs["queue"]).record()
     assert record["hard_violation"]["total"]["own"] is None
     assert record["violation"]["per_episode"]["own"] is None
-    assert "model units" in printed(tables.run_page(Learnt(runs["queue"])))
+    assert "model units" in printed(tables.run_page(RunSummary(runs["queue"])))
 
 
 def test_loaded_run_tells_the_same(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
     for name, run in runs.items():
-        loaded = Learnt(opdop.Run.load(run.save(tmp_path / name)))
-        assert json.dumps(loaded.record()) == json.dumps(Learnt(run).record())
-        assert printed(tables.run_page(loaded)) == printed(tables.run_page(Learnt(run)))
+        loaded = RunSummary(opdop.Run.load(run.save(tmp_path / name)))
+        assert json.dumps(loaded.record()) == json.dumps(RunSummary(run).record())
+        assert printed(tables.run_page(loaded)) == printed(tables.run_page(RunSummary(run)))
 
 
 def test_run_on_an_unknown_model_is_refused(runs: dict[str, opdop.Run]) -> None:
     with pytest.raises(opdop.InvalidParameterError, match="no optimum to compare it with"):
-        Learnt(replace(runs["factored"], optimum=None))
+        RunSummary(replace(runs["factored"], optimum=None))
 
 
 # The verdict
@@ -111,48 +111,48 @@ def test_run_on_an_unknown_model_is_refused(runs: dict[str, opdop.Run]) -> None:
 @pytest.mark.parametrize(
     ("regret", "shortfall", "verdict"),
     [
-        (24.0, 60.0, "is within 0.4% of the optimum and breaks the promise by 0.02 moves per episode."),
-        (24.0, -60.0, "is within 0.4% of the optimum and keeps the promise."),
-        (-24.0, 60.0, "is 0.4% better than the optimum, because it breaks the promise by 0.02 moves per episode."),
-        (3000.0, 0.0, "is 50% worse than the optimum and keeps the promise."),
-        (0.0, 0.0, "is within 0% of the optimum and keeps the promise."),
-        (0.001, 1e-9, "is within less than 0.01% of the optimum and keeps the promise."),
+        (24.0, 60.0, "is within 0.4% of the optimum and breaks the constraint by 0.02 moves per episode."),
+        (24.0, -60.0, "is within 0.4% of the optimum and keeps the constraint."),
+        (-24.0, 60.0, "is 0.4% better than the optimum, because it breaks the constraint by 0.02 moves per episode."),
+        (3000.0, 0.0, "is 50% worse than the optimum and keeps the constraint."),
+        (0.0, 0.0, "is within 0% of the optimum and keeps the constraint."),
+        (0.001, 1e-9, "is within less than 0.01% of the optimum and keeps the constraint."),
     ],
 )
 def test_verdict_is_one_plain_sentence(
     regret: float, shortfall: float, verdict: str, runs: dict[str, opdop.Run]
 ) -> None:
-    learnt = altered(runs["factored"], regret=regret, shortfall_0=shortfall)
-    assert learnt.verdict == f"The average policy {verdict}"
+    summary = altered(runs["factored"], regret=regret, shortfall_0=shortfall)
+    assert summary.verdict == f"The average policy {verdict}"
 
 
 def test_verdict_names_every_broken_promise(runs: dict[str, opdop.Run]) -> None:
-    learnt = altered(runs["queue"], shortfall_0=10.0, shortfall_1=-10.0)
-    assert learnt.verdict.endswith("and breaks the promise on service effort by 0.06 units of effort per episode.")
+    summary = altered(runs["queue"], shortfall_0=10.0, shortfall_1=-10.0)
+    assert summary.verdict.endswith("and breaks the constraint on service effort by 0.06 units of effort per episode.")
     both = altered(runs["queue"], shortfall_0=10.0, shortfall_1=10.0).verdict
-    assert "effort and the promise on customers admitted by 0.01 customers per episode." in both
-    assert altered(runs["queue"], shortfall_0=0.0, shortfall_1=0.0).verdict.endswith("and keeps every promise.")
+    assert "effort and the constraint on customers admitted by 0.01 customers per episode." in both
+    assert altered(runs["queue"], shortfall_0=0.0, shortfall_1=0.0).verdict.endswith("and keeps every constraint.")
 
 
 def test_verdict_says_amounts_where_the_optimum_is_nothing(runs: dict[str, opdop.Run]) -> None:
     run = runs["factored"]
     assert run.optimum is not None
-    learnt = altered(replace(run, optimum=replace(run.optimum, value=0.0)), regret=300.0, shortfall_0=0.0)
-    assert "is 0.1 points per episode worse than the optimum and" in learnt.verdict
+    summary = altered(replace(run, optimum=replace(run.optimum, value=0.0)), regret=300.0, shortfall_0=0.0)
+    assert "is 0.1 points per episode worse than the optimum and" in summary.verdict
 
 
 def test_notes_say_what_one_must_know(runs: dict[str, opdop.Run], slack: opdop.Run) -> None:
-    assert Learnt(runs["factored"]).notes == ()
-    assert Learnt(slack).notes == (
-        "The promise does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.",
+    assert RunSummary(runs["factored"]).notes == ()
+    assert RunSummary(slack).notes == (
+        "The constraint does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.",
     )
     odd = opdop.train("factored", "doubling:oppo", episodes=40, measure_every=8)
-    words = " ".join(Learnt(odd).notes)
-    assert "ignores the promise: it looks for the best reward alone" in words
+    words = " ".join(RunSummary(odd).notes)
+    assert "ignores the constraint: it looks for the best reward alone" in words
     assert "One episode in 8 was measured and stands for the 7 after it" in words
     assert "not exact sums" in words
     assert "The plan doubled" in words
-    assert not Learnt(odd).record()["exact"]
+    assert not RunSummary(odd).record()["exact"]
 
 
 # Tables
@@ -161,12 +161,12 @@ def test_notes_say_what_one_must_know(runs: dict[str, opdop.Run], slack: opdop.R
 @pytest.mark.parametrize("name", SHIPPED)
 def test_page_fits_80_columns_and_has_every_number(name: str, runs: dict[str, opdop.Run]) -> None:
     run = runs[name]
-    learnt = Learnt(run)
-    text = printed(tables.run_page(learnt))
+    summary = RunSummary(run)
+    text = printed(tables.run_page(summary))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     words = " ".join(text.split())
-    assert learnt.verdict in words
+    assert summary.verdict in words
     for constant in run.constants:
         assert constant == "preset" or f"{constant}=" in words
     assert f"opdop, preset practical constants step_size={run.constants['step_size']:.4g}," in words
@@ -174,7 +174,7 @@ def test_page_fits_80_columns_and_has_every_number(name: str, runs: dict[str, op
     assert "seed 0" in words
     assert "regret" in words
     assert "hard violation" in words
-    reward = learnt.reward
+    reward = summary.reward
     assert run.optimum is not None
     assert run.last is not None
     for value in (run.optimum.value, run.average.reward, run.last.reward, run.optimum.unconstrained.reward):
@@ -221,7 +221,7 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
     assert watched(terminal=False, seconds=[0.0, 60.0], monkeypatch=monkeypatch) == ""
 
 
-def test_costs_of_several_promises_are_in_model_units() -> None:
+def test_costs_of_several_constraints_are_in_model_units() -> None:
     quantities = opdop.make("queue").display.quantities
     text = live.costs_so_far(Progress(10, 100, 10.0, 1.0, 2.0, np.array([1.0, 1.0])), quantities).plain
     assert "regret 6.0000 customer-slots, violation 0.1000 model units, hard 0.2000" in text
@@ -256,13 +256,13 @@ def test_figure_names_what_it_shows(runs: dict[str, opdop.Run], tmp_path: Path) 
         "average, never paid back",
         "Y*: at the optimum",
         "believed",
-        "optimum, or promise",
+        "optimum, or constraint",
         "steps with an empty buffer (less is better)",
     ):
         assert f"<!-- {words} -->" in text
 
 
-def test_several_promises_share_the_panels(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
+def test_several_constraints_share_the_panels(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
     text = labels(runs["queue"], tmp_path)
     for words in ("Worst violation, model units per episode", "service effort", "customers admitted (more is better)"):
         assert f"<!-- {words} -->" in text
@@ -332,14 +332,14 @@ def test_figure_is_the_same_every_time_and_everywhere(runs: dict[str, opdop.Run]
 
 def test_the_usual_multiplier_is_its_mean_over_the_second_half_of_the_episodes():
     # Every episode is recorded, and 101 is odd: half of the middle one counts.
-    learnt = Learnt(opdop.train("media-streaming", episodes=101, records=1000, seed=1))
-    dual = learnt.run.history["dual_0"].to_numpy()
+    summary = RunSummary(opdop.train("media-streaming", episodes=101, records=1000, seed=1))
+    dual = summary.run.history["dual_0"].to_numpy()
     assert len(dual) == 101
     assert dual.max() > dual[-1]  # so that the mean is not the last one
-    expected = (0.5 * dual[50] + dual[51:].sum()) / 50.5 * learnt.promises[0].price_scale
-    assert learnt.usual_multipliers == pytest.approx((expected,), rel=1e-12)
+    expected = (0.5 * dual[50] + dual[51:].sum()) / 50.5 * summary.constraints[0].price_scale
+    assert summary.usual_multipliers == pytest.approx((expected,), rel=1e-12)
     # Few records: each stands for the episodes since the one before.
-    few = Learnt(opdop.train("media-streaming", episodes=100, records=4, seed=1))
+    few = RunSummary(opdop.train("media-streaming", episodes=100, records=4, seed=1))
     episode, held = (few.run.history[name].to_numpy() for name in ("episode", "dual_0"))
     each = np.array([held[np.searchsorted(episode, k)] for k in range(51, 101)])
-    assert few.usual_multipliers == pytest.approx((each.mean() * few.promises[0].price_scale,), rel=1e-12)
+    assert few.usual_multipliers == pytest.approx((each.mean() * few.constraints[0].price_scale,), rel=1e-12)

@@ -16,7 +16,7 @@ from opdop.model import Geometry, InvalidModelError, InvalidParameterError
 from opdop.planning import solve, solve_lp
 from opdop.report import figures
 from opdop.report.summary.plane import slices, trace
-from opdop.report.summary.solution import Answer, answer, duration
+from opdop.report.summary.solution import Solution, duration, solution_of
 from opdop.report.summary.visit_map import VisitMap
 from opdop.report.terminal import tables
 
@@ -24,22 +24,22 @@ ONE_PROMISE = ["factored", "inventory", "media-streaming", "random-tabular", "ri
 
 
 @pytest.fixture(scope="module")
-def gridworld() -> Answer:
-    return answer(opdop.make("gridworld"))
+def gridworld() -> Solution:
+    return solution_of(opdop.make("gridworld"))
 
 
 @pytest.fixture(scope="module")
-def queue() -> Answer:
-    return answer(opdop.make("queue"))
+def queue() -> Solution:
+    return solution_of(opdop.make("queue"))
 
 
 @pytest.fixture(scope="module")
-def queue_figure(queue: Answer) -> Figure:
+def queue_figure(queue: Solution) -> Figure:
     return figures.picture(queue)
 
 
 def lever(threshold: float) -> opdop.TabularCMDP:
-    """One state, four stages: an action earns, the other keeps the promise."""
+    """One state, four stages: an action earns, the other keeps the constraint."""
     return opdop.TabularCMDP(np.ones((1, 2, 1)), [[0, 1]], [[1, 0]], threshold, horizon=4)
 
 
@@ -54,28 +54,28 @@ def printed(page: RenderableType, width: int = 80) -> str:
 
 
 def test_multiplier_in_own_units_is_the_slope_of_the_optimum() -> None:
-    found = answer(opdop.make("inventory"))
+    found = solution_of(opdop.make("inventory"))
     step = 1e-3
     values = [
         found.reward.shown(solve(opdop.make("inventory", budget=66.5 + change)).value) for change in (-step, step)
     ]
-    assert found.promises[0].own_multiplier == pytest.approx((values[1] - values[0]) / (2 * step), rel=1e-6)
+    assert found.constraints[0].own_multiplier == pytest.approx((values[1] - values[0]) / (2 * step), rel=1e-6)
 
 
 def test_published_optima_are_shown_in_published_units() -> None:
-    streaming, factored = answer(opdop.make("media-streaming")), answer(opdop.make("factored"))
+    streaming, factored = solution_of(opdop.make("media-streaming")), solution_of(opdop.make("factored"))
     assert streaming.record()["reward"]["optimum"]["own"] == pytest.approx(6.7467, abs=5e-5)
-    assert streaming.record()["promises"][0]["multiplier"]["own"] == pytest.approx(0.495, abs=5e-4)
+    assert streaming.record()["constraints"][0]["multiplier"]["own"] == pytest.approx(0.495, abs=5e-4)
     assert factored.record()["reward"]["optimum"]["own"] == pytest.approx(2.0)
     assert factored.record()["reward"]["price"]["own"] == pytest.approx(2.0)
 
 
-def test_price_in_own_units_is_the_difference_of_the_values_shown(queue: Answer) -> None:
+def test_price_in_own_units_is_the_difference_of_the_values_shown(queue: Solution) -> None:
     shown = [queue.reward.shown(value) for value in (queue.optimum.value, queue.optimum.unconstrained.reward)]
     assert queue.own_price == pytest.approx(abs(shown[0] - shown[1]))
 
 
-def test_time_is_positive_and_readable(queue: Answer) -> None:
+def test_time_is_positive_and_readable(queue: Solution) -> None:
     assert queue.seconds > 0.0
     assert duration(90.0) == "90.00 s"
 
@@ -84,7 +84,7 @@ def test_time_is_positive_and_readable(queue: Answer) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
-def test_overview_fits_the_terminal_and_cuts_nothing(width: int, gridworld: Answer, queue: Answer) -> None:
+def test_overview_fits_the_terminal_and_cuts_nothing(width: int, gridworld: Solution, queue: Solution) -> None:
     text = printed(tables.overview([gridworld, queue], width=width), width)
     assert max(map(len, text.splitlines())) <= width
     for wanted in ("gridworld", "18.7081", "customer-slots", "0.243", "2.195", "binds"):
@@ -94,29 +94,29 @@ def test_overview_fits_the_terminal_and_cuts_nothing(width: int, gridworld: Answ
 
 @pytest.mark.parametrize("name", opdop.environments())
 def test_pages_fit_80_columns_and_cut_nothing(name: str) -> None:
-    found = answer(opdop.make(name))
-    for page in (tables.answer_page(found, width=80), tables.problem_page(opdop.environments()[name], found)):
+    found = solution_of(opdop.make(name))
+    for page in (tables.solution_page(found, width=80), tables.problem_page(opdop.environments()[name], found)):
         text = printed(page)
         assert max(map(len, text.splitlines())) <= 80
         assert "…" not in text
-        assert all(" ".join(promise.sentence.split()) in " ".join(text.split()) for promise in found.promises)
+        assert all(" ".join(constraint.sentence.split()) in " ".join(text.split()) for constraint in found.constraints)
 
 
 def test_slater_gap_of_zero_is_said_in_words() -> None:
-    text = " ".join(printed(tables.answer_page(answer(lever(4.0)), width=80)).split())
-    assert "Slater gap 0: no policy keeps the promise with anything to spare" in text
+    text = " ".join(printed(tables.solution_page(solution_of(lever(4.0)), width=80)).split())
+    assert "Slater gap 0: no policy keeps the constraint with anything to spare" in text
 
 
-def test_promise_that_does_not_bind_is_said_to_cost_nothing() -> None:
-    found = answer(opdop.make("media-streaming", fast_services=9.0))
+def test_constraint_that_does_not_bind_is_said_to_cost_nothing() -> None:
+    found = solution_of(opdop.make("media-streaming", fast_services=9.0))
     assert not found.binds
-    text = " ".join(printed(tables.answer_page(found, width=80)).split())
+    text = " ".join(printed(tables.solution_page(found, width=80)).split())
     assert "binds no: it costs nothing, and the optimum has 0.4430 services to spare" in text
-    assert "keeping the promise costs 0.0000 steps" in text
+    assert "keeping the constraint costs 0.0000 steps" in text
 
 
 def test_a_model_without_words_has_a_page_too() -> None:
-    text = printed(tables.answer_page(answer(lever(3.0)), width=80))
+    text = printed(tables.solution_page(solution_of(lever(3.0)), width=80))
     assert "utility 0 >= 3" in text
     assert "parameters   none" in text
 
@@ -124,16 +124,16 @@ def test_a_model_without_words_has_a_page_too() -> None:
 # Maps
 
 
-def test_visits_on_the_map_add_up_to_the_stages(gridworld: Answer) -> None:
+def test_visits_on_the_map_add_up_to_the_stages(gridworld: Solution) -> None:
     visits = VisitMap.of(gridworld.cmdp, gridworld.optimum.policy)
     assert np.nansum(visits.visits) == pytest.approx(gridworld.cmdp.horizon)
 
 
-def test_visits_of_hazards_are_what_the_promise_counts(gridworld: Answer) -> None:
+def test_visits_of_hazards_are_what_the_constraint_counts(gridworld: Solution) -> None:
     visits = VisitMap.of(gridworld.cmdp, gridworld.optimum.policy)
     on_hazards = sum(visits.visits[cell] for cell, mark in visits.marks.items() if mark == "hazard")
-    promise = gridworld.promises[0]
-    assert on_hazards == pytest.approx(promise.quantity.shown(promise.attained))
+    constraint = gridworld.constraints[0]
+    assert on_hazards == pytest.approx(constraint.quantity.shown(constraint.attained))
 
 
 def test_map_of_a_known_walk() -> None:
@@ -158,17 +158,17 @@ def test_map_of_a_known_walk() -> None:
     assert visits.direction((0, 1)) == (0, 1)
 
 
-def test_map_is_left_out_if_it_does_not_fit(gridworld: Answer) -> None:
+def test_map_is_left_out_if_it_does_not_fit(gridworld: Solution) -> None:
     visits = VisitMap.of(gridworld.cmdp, gridworld.optimum.policy)
     assert visits.text(20) is None
     narrow = visits.text(30)
     assert narrow is not None
     assert "18.71" not in narrow.plain  # the map alone, without the numbers beside it
-    assert "wider than this terminal" in printed(tables.answer_page(gridworld, width=20))
+    assert "wider than this terminal" in printed(tables.solution_page(gridworld, width=20))
 
 
 def test_problem_without_a_map_says_so() -> None:
-    found = answer(lever(3.0))
+    found = solution_of(lever(3.0))
     with pytest.raises(InvalidModelError, match="no map"):
         VisitMap.of(found.cmdp, found.optimum.policy)
 
@@ -184,7 +184,7 @@ def test_frontier_of_the_lever_is_a_line() -> None:
 
 @pytest.mark.parametrize("name", ONE_PROMISE)
 def test_optimum_lies_on_the_frontier(name: str) -> None:
-    found = answer(opdop.make(name))
+    found = solution_of(opdop.make(name))
     plane = trace(found.cmdp, tolerance=1e-9, passes=5000)
     assert plane.complete
     utilities, rewards = plane.frontier.T
@@ -223,7 +223,7 @@ def test_plane_stops_when_its_passes_are_used_up() -> None:
     assert plane.passes <= 20 + 8  # the extremes are always found
 
 
-def test_slices_fall_concavely_and_contain_the_optimum(queue: Answer) -> None:
+def test_slices_fall_concavely_and_contain_the_optimum(queue: Solution) -> None:
     for i, threshold in enumerate(queue.cmdp.thresholds):
         levels, rewards = slices(queue.cmdp, queue.optimum, i, points=8).T
         slopes = np.diff(rewards) / np.diff(levels)
@@ -249,22 +249,22 @@ def labels(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def test_map_names_what_it_shows(gridworld: Answer, tmp_path: Path) -> None:
+def test_map_names_what_it_shows(gridworld: Solution, tmp_path: Path) -> None:
     text = labels(figures.save(figures.picture(gridworld), tmp_path / "map.svg"))
     for word in ("gridworld", "start", "goal", "hazard", "wall", "row", "column", "expected stages in a cell"):
         assert f"<!-- {word} -->" in text
 
 
-def test_plane_names_what_it_shows(gridworld: Answer, tmp_path: Path) -> None:
+def test_plane_names_what_it_shows(gridworld: Solution, tmp_path: Path) -> None:
     text = labels(figures.save(figures.picture(gridworld, plane=True), tmp_path / "plane.svg"))
     for word in (
         "attainable",
         "best attainable",
-        "promise broken",
-        "promise: ≤ 0.5 stages",
+        "constraint broken",
+        "constraint: ≤ 0.5 stages",
         "slope: multiplier 2.168",
         "optimum",
-        "without the promise",
+        "without the constraint",
         "safest policy",
         "stages on hazards (less is better)",
         "stages at the goal (more is better)",
@@ -272,7 +272,7 @@ def test_plane_names_what_it_shows(gridworld: Answer, tmp_path: Path) -> None:
         assert f"<!-- {word} -->" in text
 
 
-def test_several_promises_have_a_panel_each(queue_figure: Figure, tmp_path: Path) -> None:
+def test_several_constraints_have_a_panel_each(queue_figure: Figure, tmp_path: Path) -> None:
     assert len(queue_figure.axes) == 2
     text = labels(figures.save(queue_figure, tmp_path / "queue.svg"))
     assert "service effort, units of effort (less is better)" in text
@@ -280,7 +280,7 @@ def test_several_promises_have_a_panel_each(queue_figure: Figure, tmp_path: Path
 
 
 @pytest.mark.parametrize("plane", [False, True])
-def test_svg_is_the_same_every_time(plane: bool, gridworld: Answer, tmp_path: Path) -> None:
+def test_svg_is_the_same_every_time(plane: bool, gridworld: Solution, tmp_path: Path) -> None:
     first = figures.save(figures.picture(gridworld, plane=plane), tmp_path / "a.svg").read_bytes()
     second = figures.save(figures.picture(gridworld, plane=plane), tmp_path / "b.svg").read_bytes()
     assert first == second
@@ -289,7 +289,7 @@ def test_svg_is_the_same_every_time(plane: bool, gridworld: Answer, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("odd_settings")
-def test_figures_do_not_depend_on_a_persons_settings(gridworld: Answer, tmp_path: Path) -> None:
+def test_figures_do_not_depend_on_a_persons_settings(gridworld: Solution, tmp_path: Path) -> None:
     odd = figures.save(figures.picture(gridworld), tmp_path / "a.svg").read_bytes()
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -298,11 +298,11 @@ def test_figures_do_not_depend_on_a_persons_settings(gridworld: Answer, tmp_path
 
 
 @pytest.mark.parametrize(("ending", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".SVG", b"<?xml")])
-def test_figures_are_saved_in_every_form(ending: str, magic: bytes, gridworld: Answer, tmp_path: Path) -> None:
+def test_figures_are_saved_in_every_form(ending: str, magic: bytes, gridworld: Solution, tmp_path: Path) -> None:
     assert figures.save(figures.picture(gridworld), tmp_path / f"map{ending}").read_bytes().startswith(magic)
 
 
-def test_figure_is_80_mm_wide_and_its_words_stay_on_the_page(gridworld: Answer, queue_figure: Figure) -> None:
+def test_figure_is_80_mm_wide_and_its_words_stay_on_the_page(gridworld: Solution, queue_figure: Figure) -> None:
     for figure in (figures.picture(gridworld), figures.picture(gridworld, plane=True), queue_figure):
         page = figure.bbox
         assert page.width / figure.dpi == pytest.approx(80 / 25.4)
@@ -313,7 +313,7 @@ def test_figure_is_80_mm_wide_and_its_words_stay_on_the_page(gridworld: Answer, 
 
 
 def test_large_maps_are_drawn_as_an_image(tmp_path: Path) -> None:
-    found = answer(opdop.make("gridworld", size=52, seed=1))
+    found = solution_of(opdop.make("gridworld", size=52, seed=1))
     file = figures.save(figures.picture(found), tmp_path / "large.svg")
     assert file.stat().st_size < 1_000_000
 

@@ -21,7 +21,7 @@ from opdop.algorithms.task import by_action
 from opdop.cli import app
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.report import figures
-from opdop.report.summary.run_summary import Learnt
+from opdop.report.summary.run_summary import RunSummary
 from opdop.theory import Guarantee, Setting, bounds, guarantee
 from opdop.theory.identities import pushback_difference
 from opdop.theory.potential import CountBonuses, LinearBonuses, most_information, most_potential, pigeonhole
@@ -252,8 +252,8 @@ def test_one_action_leaves_nothing_to_learn():
 
 
 def test_certified_run_has_a_card_with_bounds_above_what_was_measured():
-    learnt = Learnt(train("factored", episodes=3000, preset="certified"))
-    card = learnt.guarantee
+    summary = RunSummary(train("factored", episodes=3000, preset="certified"))
+    card = summary.guarantee
     assert (card.certified, card.probability, card.constraints) == (True, 0.95, True)
     setting = Setting.of(Task.of(opdop.make("factored"), episodes=3000))
     assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
@@ -261,22 +261,22 @@ def test_certified_run_has_a_card_with_bounds_above_what_was_measured():
     assert sum(card.terms("violation").values()) == pytest.approx(card.violation())
     assert card.useful_from("regret") == 28689
     assert [each.met for each in card.assumptions] == [True, True, True]
-    record = learnt.record()["guarantee"]
-    assert record["regret"]["kept"]
-    assert record["regret"]["measured_over_bound"] == learnt.regret.total / card.regret()
+    record = summary.record()["guarantee"]
+    assert record["regret"]["within_bound"]
+    assert record["regret"]["measured_over_bound"] == summary.regret.total / card.regret()
     json.dumps(record, allow_nan=False)
 
 
 def test_card_of_least_squares_knows_the_features():
     cmdp = opdop.make("random-mixture", states=6, stages=3, dimension=2, successors=3)
-    card = Learnt(train(cmdp, "opdop-lstd", episodes=50, preset="certified")).guarantee
+    card = RunSummary(train(cmdp, "opdop-lstd", episodes=50, preset="certified")).guarantee
     setting = Setting.of(Task.of(cmdp, episodes=50), sizes=cmdp.features)
     assert card.regret() == pytest.approx(bounds.regret(setting).total, rel=1e-12)
 
 
 def test_card_of_a_doubling_run_adds_its_phases():
     run = train("factored", "doubling:opdop", episodes=2000, preset="certified")
-    card = Learnt(run).guarantee
+    card = RunSummary(run).guarantee
     task = Task.of(opdop.make("factored"), episodes=1024, failure_probability=0.05 / 2)
     first = bounds.regret(Setting.of(task)).total
     second = bounds.regret(Setting.of(task.replan(2048, 0.05 / 6)), 2000 - 1024).total
@@ -293,14 +293,14 @@ def test_card_of_a_doubling_run_adds_its_phases():
     ],
 )
 def test_card_says_why_there_is_no_guarantee(arguments: dict[str, Any], words: str):
-    learnt = Learnt(train("factored", episodes=300, **arguments))
-    card = learnt.guarantee
+    summary = RunSummary(train("factored", episodes=300, **arguments))
+    card = summary.guarantee
     assert not card.certified
     assert words in card.why
-    record = learnt.record()["guarantee"]
+    record = summary.record()["guarantee"]
     assert (record["regret"], record["violation"], record["probability"]) == (None, None, None)
     with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
-        figures.run_figure(learnt.run, bound=True)
+        figures.run_figure(summary.run, bound=True)
 
 
 @pytest.mark.parametrize(
@@ -308,12 +308,15 @@ def test_card_says_why_there_is_no_guarantee(arguments: dict[str, Any], words: s
     [({}, "its states are continuous"), ({"reevaluate_at_growth": 4.0}, "between them V^k is not <Q^k, pi^k>")],
 )
 def test_runs_on_continuous_states_have_no_guarantee(parameters: dict[str, float], words: str):
-    learnt = Learnt(train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters))
-    assert not learnt.guarantee.certified
-    assert words in learnt.guarantee.why
-    assert (learnt.record()["guarantee"]["promised"], learnt.record()["guarantee"]["regret"]) == (False, None)
+    run = train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters)
+    summary = RunSummary(run)
+        train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters)
+    )
+    assert not summary.guarantee.certified
+    assert words in summary.guarantee.why
+    assert (summary.record()["guarantee"]["certified"], summary.record()["guarantee"]["regret"]) == (False, None)
     with pytest.raises(opdop.InvalidParameterError, match="there is no bound to draw"):
-        figures.run_figure(learnt.run, bound=True)
+        figures.run_figure(summary.run, bound=True)
 
 
 def test_martingale_bound_holds_for_every_partial_sum_and_a_smaller_one_does_not():
@@ -338,12 +341,12 @@ def test_learners_with_other_constants_have_no_guarantee():
     cmdp = opdop.make("factored")
     task = Task.of(cmdp, episodes=100)
     small = OPDOP.preset(task, Counts(task, radius=WeissmanRadius(0.5)), "certified")
-    assert "not a certified one" in Learnt(train(cmdp, small, episodes=100)).guarantee.why
+    assert "not a certified one" in RunSummary(train(cmdp, small, episodes=100)).guarantee.why
     elsewhere = OPDOP.preset(task, Counts, "certified")
-    assert "built elsewhere" in Learnt(train(cmdp, elsewhere, episodes=100)).guarantee.why
+    assert "built elsewhere" in RunSummary(train(cmdp, elsewhere, episodes=100)).guarantee.why
     numbers = {"step_size": 0.1, "dual_step_size": 0.1, "mixing": 0.0, "dual_bound": 1.0}
     own = OPDOP(task, Counts(task), **numbers)
-    assert "no preset" in Learnt(train(cmdp, own, episodes=100)).guarantee.why
+    assert "no preset" in RunSummary(train(cmdp, own, episodes=100)).guarantee.why
 
 
 def card_of(run: Any, **changed: Any) -> Guarantee:
@@ -386,9 +389,9 @@ def test_card_of_a_changed_preset_does_not_certify_runs_of_the_old_one(monkeypat
 
 
 def test_violation_has_no_bound_if_constraints_are_ignored_or_multipliers_bounded_too_low():
-    ignored = Learnt(train("factored", "oppo", episodes=100, preset="certified")).guarantee
+    ignored = RunSummary(train("factored", "oppo", episodes=100, preset="certified")).guarantee
     assert (ignored.certified, ignored.constraints) == (True, False)
-    low = Learnt(train("factored", episodes=100, preset="certified", dual_bound=1.0)).guarantee  # 2 Y* is 4/3
+    low = RunSummary(train("factored", episodes=100, preset="certified", dual_bound=1.0)).guarantee  # 2 Y* is 4/3
     assert (low.certified, low.constraints, low.assumptions[-1].met) == (True, False, False)
 
 
@@ -408,7 +411,7 @@ def test_run_command_prints_the_card_and_draws_the_bound(tmp_path):
 def test_bound_in_a_figure_is_the_cards_per_episode():
     run = train("factored", episodes=300, preset="certified")
     drawn = figures.run_figure(run, bound=True)
-    card = Learnt(run).guarantee
+    card = RunSummary(run).guarantee
     for axes, formula in zip(drawn.axes[:2], (card.regret, card.violation), strict=True):
         line = next(line for line in axes.get_lines() if str(line.get_label()).startswith("bound: "))
         expected = [formula(int(k)) / k for k in run.episodes]
@@ -420,7 +423,7 @@ def test_bound_in_a_figure_is_the_cards_per_episode():
     ("arguments", "words"),
     [
         (["--bound"], "--bound draws into a figure"),
-        (["--bound", "--figure", "x.svg"], "preset 'practical' promises no bound"),
+        (["--bound", "--figure", "x.svg"], "preset 'practical' has no bound"),
         (["reservoir", "--bound", "--figure", "x.svg", "--preset", "certified"], "reservoir has continuous states"),
     ],
 )

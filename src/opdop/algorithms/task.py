@@ -19,10 +19,15 @@ from opdop.model import (
     Problem,
     TabularPolicy,
 )
-from opdop.model.validation import Floats, as_floats, as_size, check_distributions, is_number
+from opdop.model.validation import (
+    MOST_EPISODES,
+    Floats,
+    as_floats,
+    as_size,
+    check_distributions,
+    check_failure_probability,
+)
 from opdop.planning import solve
-
-MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,21 +138,6 @@ class Estimates:
     q: Floats  # [1+I, H, S, A]
     v: Floats  # [1+I, H+1, S]
     touched: NDArray[np.bool_]  # [H, S]
-
-
-def check_failure_probability(name: str, value: Any) -> float:
-    """Return a failure probability in (0, 0.5].
-
-    Raises InvalidParameterError otherwise; for a confidence level such as 0.95 the error says what to give instead.
-    """
-    if is_number(value) and 0.0 < value <= 0.5:
-        return float(value)
-    hint = ""
-    if is_number(value) and 0.5 < value < 1.0:
-        hint = f" For a guarantee with probability {value:g}, give {1.0 - value:.12g}."
-    raise InvalidParameterError(
-        f"{name} is {value!r}; expected the probability with which the guarantee may fail, in (0, 0.5].{hint}"
-    )
 
 
 def swapped(table: NDArray[Any]) -> NDArray[Any]:

@@ -1,6 +1,5 @@
-"""The command line: parses, calls, prints; one file for each group of commands."""
+"""The command line: parses, calls, prints; one file for each group of commands, imported when it is used."""
 
-from opdop.cli import problems, report, run, sweeps, verify  # each adds its commands
-from opdop.cli.app import app, main
+from opdop.cli.app import app
 
-__all__ = ["app", "main", "problems", "report", "run", "sweeps", "verify"]
+__all__ = ["app"]

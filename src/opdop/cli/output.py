@@ -8,13 +8,15 @@ from typing import Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.text import Text
 
 from opdop.model import InvalidParameterError
 
 
 def count(label: str, text: str) -> int:
-    """Return a whole number that may be written 100000, 100_000 or 1e5."""
+    """Return a whole number that may be written 100000, 100_000 or 1e5.
+
+    Raises InvalidParameterError, which calls the number `label`, for any other text.
+    """
     try:
         value = float(text)
         if value.is_integer():
@@ -25,7 +27,10 @@ def count(label: str, text: str) -> int:
 
 
 def parameter_values(settings: list[str]) -> dict[str, float]:
-    """Return the parameters that "name=value" texts set."""
+    """Return the parameters that "name=value" texts set.
+
+    Raises InvalidParameterError if a text has another form, or a parameter is set twice.
+    """
     values: dict[str, float] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -42,9 +47,20 @@ def parameter_values(settings: list[str]) -> dict[str, float]:
     return values
 
 
+class PlainConsole(Console):
+    """A console that prints text as it is, without markup, colours of its own or emoji."""
+
+    def __init__(self, *, errors: bool = False) -> None:
+        super().__init__(stderr=errors, highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the application, which has an exit status of its own for a closed pipe."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
-    """Return the screen to print on: no colours or signs made of what is only text."""
-    return Console(highlight=False, markup=False, emoji=False)
+    """Return the console for standard output."""
+    return PlainConsole()
 
 
 def show(console: Console, page: RenderableType) -> None:
@@ -57,16 +73,20 @@ def show(console: Console, page: RenderableType) -> None:
     typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
+def say(words: str, *, errors: bool = False) -> None:
+    """Print a line of plain text, which a terminal may wrap but nothing cuts."""
+    PlainConsole(errors=errors).print(words, soft_wrap=True)
+
+
 def complain(message: str) -> None:
     """Print an error in one line."""
-    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    screen.print(Text(f"error: {' '.join(message.split())}", style="red"), soft_wrap=True)
+    PlainConsole(errors=True).print(f"error: {' '.join(message.split())}", style="red", soft_wrap=True)
 
 
 def busy(words: str) -> AbstractContextManager[Any]:
-    """Say on a terminal that something is going on: kernels are compiled at their first use."""
-    console = Console(stderr=True)
-    return console.status(f"{words} ...") if console.is_terminal else nullcontext()
+    """Say on a terminal that something takes time, as compiling kernels at their first use does."""
+    screen = PlainConsole(errors=True)
+    return screen.status(f"{words} ...") if screen.is_terminal else nullcontext()
 
 
 def print_json(record: dict[str, Any]) -> None:

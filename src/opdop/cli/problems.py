@@ -1,24 +1,21 @@
-"""`opdop envs`, `opdop solve` and `opdop algorithms`: what there is, and what is true of it."""
+"""`opdop envs`, `opdop solve` and `opdop algorithms`: the problems that ship, their optima, and the algorithms."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.text import Text
 
-from opdop.algorithms import algorithms as known_algorithms
 from opdop.cli.app import app
-from opdop.cli.options import AsJson
-from opdop.cli.output import busy, console, print_json, show
-from opdop.envs import environments, make, parse
+from opdop.cli.options import AsJson, Figure, Problem, ProblemParameters
+from opdop.cli.output import busy, console, print_json, say, show
 from opdop.model import InvalidParameterError
-from opdop.report.summary.solution import Answer, answer, plain_value
-from opdop.report.terminal import tables
 
-ENVS_FORMAT, ALGORITHMS_FORMAT = "opdop.envs/1", "opdop.algorithms/1"
+if TYPE_CHECKING:
+    from opdop.report.summary.solution import Solution
+
+ENVS_FORMAT, ALGORITHMS_FORMAT = "opdop.envs/2", "opdop.algorithms/1"
 
 
 @app.command()
@@ -28,7 +25,7 @@ def envs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the problems that ship, or say all about one of them.
+    """List the problems that ship, or describe one of them.
 
     \b
     Examples:
@@ -36,32 +33,28 @@ def envs(
       opdop envs media-streaming
       opdop envs --json | jq '.problems[].name'
     """
+    from opdop.envs import environments, make
+    from opdop.report.summary.solution import solution_of
+    from opdop.report.terminal import tables
+
     with busy("solving all problems" if name is None else f"solving {name}"):
         chosen = [name] if name is not None else list(environments())
-        answers = [answer(make(each)) for each in chosen]
+        solutions = [solution_of(make(each)) for each in chosen]
     if as_json:
-        print_json({"format": ENVS_FORMAT, "problems": [problem_record(each) for each in answers]})
+        print_json({"format": ENVS_FORMAT, "problems": [problem_record(each) for each in solutions]})
     elif name is None:
         screen = console()
-        show(screen, tables.overview(answers, width=screen.width))
+        show(screen, tables.overview(solutions, width=screen.width))
     else:
-        show(console(), tables.problem_page(environments()[name], answers[0]))
+        show(console(), tables.problem_page(environments()[name], solutions[0]))
 
 
 @app.command()
 def solve(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A problem, as `opdop envs` lists them.", show_default=False)
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a parameter; may be repeated.", show_default=False),
-    ] = None,
+    name: Problem,
+    parameters: ProblemParameters = None,
     as_json: AsJson = False,
-    figure: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Save a picture: .svg, .png or .pdf.", show_default=False),
-    ] = None,
+    figure: Figure = None,
     plane: Annotated[
         bool, typer.Option("--plane", help="Let --figure draw the reward-utility plane even if there is a map.")
     ] = False,
@@ -70,7 +63,7 @@ def solve(
         typer.Option(metavar="FILE", help="Save the optimal policy [H, S, A]: .npy.", show_default=False),
     ] = None,
 ) -> None:
-    """Find the exact optimum of a problem.
+    """Compute the exact optimum of a problem.
 
     \b
     Examples:
@@ -80,17 +73,22 @@ def solve(
       opdop solve inventory --figure plane.png
       opdop solve queue --json | jq '.reward.optimum.own'
 
-    The optimum is shown beside the best without promises, with what the promises cost.
+    The optimum is shown beside the unconstrained policy, which maximises the reward
+    alone, and the max-slack policy, which attains the Slater gap.
 
-    The picture is the map with the optimal policy's visits where a problem has a map,
-    otherwise the reward-utility plane with all that policies can attain.
+    The figure is the map with the optimal policy's visits if the problem has a map,
+    otherwise the reward-utility plane with everything that policies can attain.
     """
     if figure is not None:
         from opdop.report import figures
 
         figures.check_target(figure)
+    from opdop.envs import make, parse
+    from opdop.report.summary.solution import solution_of
+    from opdop.report.terminal import tables
+
     with busy(f"solving {name}"):
-        found = answer(make(name, **parse(name, settings or [])))
+        found = solution_of(make(name, **parse(name, parameters or [])))
     if policy is not None:
         _save_policy(policy, found)
     if figure is not None:
@@ -100,23 +98,26 @@ def solve(
         print_json(found.record())
         return
     screen = console()
-    show(screen, tables.answer_page(found, width=screen.width))
+    show(screen, tables.solution_page(found, width=screen.width))
     for what, file in (("policy", policy), ("figure", figure)):
         if file is not None:
-            screen.print(Text(f"{what} saved to {file}"), soft_wrap=True)
+            say(f"{what} saved to {file}")
 
 
 @app.command()
 def algorithms(
     as_json: AsJson = False,
 ) -> None:
-    """List what learns, and the presets of constants with their parameters.
+    """List the algorithms, and the presets of constants with their parameters.
 
     \b
     Examples:
       opdop algorithms
       opdop algorithms --json | jq '.presets.practical'
     """
+    from opdop.algorithms.registry import algorithms as known_algorithms
+    from opdop.report.terminal import tables
+
     known = list(known_algorithms().values())
     if as_json:
         summaries = [{"name": each.name, "summary": each.summary} for each in known]
@@ -125,15 +126,19 @@ def algorithms(
         show(console(), tables.algorithms_page(known))
 
 
-def problem_record(found: Answer) -> dict[str, Any]:
-    """Return all that is known of a problem as plain data; docs/command-line.md explains every key."""
+def problem_record(found: Solution) -> dict[str, Any]:
+    """Return a problem, its parameters and its solution as plain data; docs/command-line.md explains every key."""
+    from opdop.envs import environments
+    from opdop.report.summary.solution import plain_value
+    from opdop.report.terminal.tables import source
+
     entry = environments()[found.cmdp.display.name]
     bounds = ("low", "above", "high", "below")
     return {
         "name": entry.name,
         "summary": entry.summary,
         "description": entry.description,
-        "source": tables.source(entry),
+        "source": source(entry),
         "parameters": {
             key: {
                 "help": parameter.help,
@@ -150,9 +155,11 @@ def problem_record(found: Answer) -> dict[str, Any]:
     }
 
 
-def _save_policy(file: Path, found: Answer) -> None:
+def _save_policy(file: Path, found: Solution) -> None:
     if file.suffix != ".npy":
         raise InvalidParameterError(f"{str(file)!r} is not a name for a policy; expected a file ending in .npy.")
+    import numpy as np
+
     try:
         np.save(file, found.optimum.policy.table, allow_pickle=False)
     except OSError as error:

@@ -1,28 +1,24 @@
-"""`opdop report` and `opdop compare`: what runs say together, as a page, and which differences are clear."""
+"""`opdop report` and `opdop compare`: write an HTML page of many runs, and print which differences are clear."""
 
 from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
-from rich.text import Text
 
 from opdop.cli.app import INTERRUPTED, app
-from opdop.cli.options import Open, Preset
-from opdop.cli.output import busy, console, count, parameter_values, show
-from opdop.envs import environments, make, parse
+from opdop.cli.options import Episodes, Open, Preset, PresetParameters, Problem, ProblemParameters
+from opdop.cli.output import PlainConsole, busy, console, count, parameter_values, say, show
 from opdop.model import InvalidParameterError
-from opdop.report.summary.groups import Collection, collect
-from opdop.report.summary.verdicts import verdict_page
-from opdop.report.terminal.sweep_tables import SweepWatch
-from opdop.sweeps.sweep import Spec, run_sweep
+
+if TYPE_CHECKING:
+    from opdop.report.summary.groups import Collection
+    from opdop.sweeps.sweep import Spec
 
 _FAILED = 1
+Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")]
 
 
 @app.command()
@@ -32,12 +28,10 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The page; DIR/report.html if left out.", show_default=False),
+        typer.Option(metavar="FILE", help="The page; DIR/report.html by default.", show_default=False),
     ] = None,
     show_page: Open = False,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")
-    ] = True,
+    figures: Figures = True,
 ) -> None:
     """Make one page of all runs in a folder, with figures for papers.
 
@@ -49,50 +43,38 @@ def report(
       opdop report results/first --open
       opdop report results/first --out pages/first.html --no-figures
 
-    The page is one HTML file that needs no network: what was asked and what came
-    out, tables in the problem's own units, regret, violation and multipliers with
-    bands over seeds, the way of the average policies through the reward-utility
-    plane to the exact optimum, maps, constants, versions, and commands that make
-    the same runs again. The figures are beside it: DIR/report/figures.
+    The page is one HTML file that needs no network: a summary in sentences,
+    tables in the problem's own units, regret, violation and multipliers with
+    bands over seeds, the path of the average policies through the reward-utility
+    plane to the exact optimum, maps, constants, versions, commands that repeat
+    the runs, and a glossary. The figures are beside it: DIR/report/figures.
 
-    Runs that are the same but for the seed are one group; several groups of one
-    problem are compared. A run that cannot be read is listed with its error.
+    Runs that differ only in their seed are one group; groups of one problem are
+    compared. A run that cannot be read is listed with its error.
     """
-    with busy("reading the runs"):
-        found = collect(folder)
-    _write(found, out or folder / "report.html", figures=figures, show_page=show_page)
+    _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
 
 
 @app.command()
 def compare(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A problem, as `opdop envs` lists them.", show_default=False)
-    ],
+    name: Problem,
     algorithms: Annotated[
         str, typer.Option(metavar="A,B,...", help="What to compare; NAME:PRESET for a preset of its own.")
     ] = "opdop,oppo",
     seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each, with seeds 0 to N-1.")] = 10,
-    episodes: Annotated[str, typer.Option("--episodes", "-k", metavar="K", help="Episodes of each run.")] = "20000",
+    episodes: Episodes = "20000",
     preset: Preset = "practical",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set a parameter of the problem.", show_default=False),
-    ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="NAME=VALUE", help="Set a parameter of the preset.", show_default=False),
-    ] = None,
+    settings: ProblemParameters = None,
+    parameters: PresetParameters = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep everything here; comparisons/NAME if left out.", show_default=False),
+        typer.Option(metavar="DIR", help="Save everything here; comparisons/NAME by default.", show_default=False),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes; one for each core if left out.", show_default=False)
+        int | None, typer.Option(metavar="N", help="Processes; one for each core by default.", show_default=False)
     ] = None,
     show_page: Open = False,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")
-    ] = True,
+    figures: Figures = True,
 ) -> None:
     """Compare algorithms on a problem over many seeds, and say which differences are clear.
 
@@ -102,13 +84,15 @@ def compare(
       opdop compare factored --algorithms opdop,opdop:certified --seeds 5
       opdop compare inventory -s budget=50 --seeds 20 --out results/stock --open
 
-    This is a sweep and a report in one line. Interrupted, the same command goes
-    on where it was; with more seeds it makes those that are new.
+    This is a sweep and a report in one line. If it is interrupted, the same
+    command continues; with more seeds it makes only the new runs.
     """
+    from opdop.report.terminal.sweep_tables import SweepWatch
+    from opdop.sweeps.sweep import run_sweep
+
     spec = _spec(name, algorithms, seeds, episodes, preset, settings or [], parameters or [])
     folder = out or Path("comparisons") / name
-    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    with SweepWatch(screen) as watch:
+    with SweepWatch(PlainConsole(errors=True)) as watch:
         try:
             made = run_sweep(spec, folder, workers=workers, progress=watch)
         except (KeyboardInterrupt, SystemExit) as stop:
@@ -116,32 +100,30 @@ def compare(
         else:
             status = None
     if status is not None:
-        screen.print(Text(f"interrupted; the same command goes on with what is in {folder}"), soft_wrap=True)
+        say(f"interrupted; the same command continues with the runs in {folder}", errors=True)
         raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
     failed = len(made.failed)
-    with busy("reading the runs"):
-        found = collect(folder)
-    _write(found, folder / "report.html", figures=figures, show_page=show_page)
+    _write(_read(folder), folder / "report.html", figures=figures, show_page=show_page)
     if failed:
-        screen.print(Text(f"{failed} of {len(made.jobs)} runs failed: see {folder / 'failed'}"), soft_wrap=True)
+        say(f"{failed} of {len(made.jobs)} runs failed: see {folder / 'failed'}", errors=True)
         raise typer.Exit(_FAILED)
 
 
 def _spec(
     name: str, algorithms: str, seeds: int, episodes: str, preset: str, settings: list[str], parameters: list[str]
 ) -> Spec:
-    """Return the sweep that a comparison stands for."""
+    """Return the sweep that makes the runs of a comparison."""
+    from opdop.envs import environments, make, parse
+    from opdop.sweeps.sweep import Spec
+
     if name not in environments():
         make(name)  # raises, with a suggestion
-    entries: list[dict[str, Any]] = []
     chosen = [each.strip() for each in algorithms.split(",") if each.strip()]
     if not chosen:
         raise InvalidParameterError(f"--algorithms is {algorithms!r}; expected names, as in opdop,oppo.")
-    for each in chosen:
-        algorithm, _, own = each.partition(":")
-        entries.append({"name": algorithm, "preset": own or preset})
-        if parameters:
-            entries[-1]["parameters"] = parameter_values(parameters)
+    entries = [_entry(each, preset) for each in chosen]
+    if parameters:
+        entries = [{**each, "parameters": parameter_values(parameters)} for each in entries]
     return Spec.of(
         {
             "episodes": count("episodes", episodes),
@@ -152,20 +134,41 @@ def _spec(
     )
 
 
+def _entry(chosen: str, preset: str) -> dict[str, Any]:
+    """Return the algorithm and the preset that NAME, NAME:PRESET or doubling:NAME:PRESET chooses.
+
+    >>> _entry("oppo", "practical"), _entry("doubling:opdop:paper", "practical")
+    ({'name': 'oppo', 'preset': 'practical'}, {'name': 'doubling:opdop', 'preset': 'paper'})
+    """
+    words = chosen.split(":")
+    algorithm = 2 if words[0] == "doubling" else 1
+    return {"name": ":".join(words[:algorithm]), "preset": ":".join(words[algorithm:]) or preset}
+
+
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters as a spec has them: TOML has no null, and a list alone is a grid."""
+    """Return parameters in the form of a spec: "none" for None, and a list in a list, as a plain list is a grid."""
     listed = {key: [list(value)] if isinstance(value, tuple) else value for key, value in values.items()}
     return {key: "none" if value is None else value for key, value in listed.items()}
 
 
+def _read(folder: Path) -> Collection:
+    from opdop.report.summary.groups import collect
+
+    with busy("reading the runs"):
+        return collect(folder)
+
+
 def _write(found: Collection, file: Path, *, figures: bool, show_page: bool) -> None:
-    """Write the report, with a bar while it is drawn, and print the verdicts and where everything is."""
+    """Write the report, with a progress bar, and print the verdicts and the paths of all files."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     from opdop.report.figures import KINDS
     from opdop.report.html.write import write_report
+    from opdop.report.terminal.verdict_table import verdict_page
 
     columns = TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TextColumn("figures")
-    errors = Console(stderr=True)
-    with Bar(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    errors = PlainConsole(errors=True)
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=None)
         written = write_report(
             found,
@@ -173,13 +176,12 @@ def _write(found: Collection, file: Path, *, figures: bool, show_page: bool) -> 
             kinds=KINDS if figures else (),
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    screen = console()
     for section in found.sections:
-        show(screen, verdict_page(section))
+        show(console(), verdict_page(section))
     for missing in found.missing:
-        screen.print(Text(f"not shown: {missing.place}: {missing.reason}"), soft_wrap=True)
-    screen.print(Text(f"report: {written.page}"), soft_wrap=True)
+        say(f"not shown: {missing.place}: {missing.reason}")
+    say(f"report: {written.page}")
     if written.figures:
-        screen.print(Text(f"figures: {written.figures[0].parent}"), soft_wrap=True)
+        say(f"figures: {written.figures[0].parent}")
     if show_page and not webbrowser.open(written.page.resolve().as_uri()):
-        screen.print(Text("there is no browser that could be opened; open the file yourself"), soft_wrap=True)
+        say("no browser could be opened; open the file yourself")

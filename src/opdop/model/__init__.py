@@ -1,14 +1,21 @@
 """What a problem is: models, policies, episodes and simulators; frozen and validated."""
 
-from opdop.model.cmdp import TabularCMDP
-from opdop.model.continuous_cmdp import ContinuousCMDP, ContinuousSimulator
-from opdop.model.display import Display, Geometry, Quantity
-from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
-from opdop.model.features import Features
-from opdop.model.linear import LinearCMDP
-from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
-from opdop.model.problem import Problem
-from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+from typing import TYPE_CHECKING
+
+from opdop.lazy import late_names
+
+if TYPE_CHECKING:
+    from opdop.model.cmdp import TabularCMDP
+    from opdop.model.continuous_cmdp import ContinuousCMDP, ContinuousSimulator
+    from opdop.model.display import Display, Geometry, Quantity
+    from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
+    from opdop.model.features import Features
+    from opdop.model.linear import LinearCMDP
+    from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
+    from opdop.model.problem import Problem
+    from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+else:
+    __getattr__, __dir__ = late_names(__name__)
 
 __all__ = [
     "CompiledSimulator",

@@ -7,20 +7,32 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from opdop.model.errors import InvalidModelError
+from opdop.model.errors import InvalidModelError, InvalidParameterError
 
 Floats = NDArray[np.float64]
 
 # A row of probabilities may miss 1 by this much (float32 sources do); it is then divided by its sum.
 ROW_SUM_TOLERANCE = 1e-6
+MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
 _LARGEST_SIZE = 2**31 - 1
 
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a real number of Python or NumPy; truth values are not."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def check_failure_probability(name: str, value: Any) -> float:
+    """Return a failure probability in (0, 0.5]; refuse a confidence level such as 0.95 with a hint."""
+    if is_number(value) and 0.0 < value <= 0.5:
+        return float(value)
+    hint = ""
+    if is_number(value) and 0.5 < value < 1.0:
+        hint = f" For a guarantee with probability {value:g}, give {1.0 - value:.12g}."
+    raise InvalidParameterError(
+        f"{name} is {value!r}; expected the probability with which the guarantee may fail, in (0, 0.5].{hint}"
+    )
 
 
 def place(name: str, index: tuple[int, ...]) -> str:
@@ -47,6 +59,8 @@ def first_index(bad: NDArray[np.bool_]) -> tuple[int, ...]:
 
 def as_floats(name: str, value: Any, expected: str) -> Floats:
     """Return a fresh float64 array of finite numbers, or raise InvalidModelError naming what is wrong where."""
+    from scipy import sparse  # late: the command line checks settings without loading it
+
     if sparse.issparse(value):
         raise InvalidModelError(f"{name} is a scipy.sparse matrix; expected a plain array, {expected}.")
     if np.ma.is_masked(value) or (isinstance(value, (list, tuple)) and any(map(np.ma.is_masked, value))):

@@ -1,10 +1,17 @@
 """One run: its configuration, training with exact measurements, checkpoints, and the saved result."""
 
-from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
-from opdop.runs.config import RunConfig, settings
-from opdop.runs.files import DamagedFileError
-from opdop.runs.run import Run
-from opdop.runs.training import Progress, execute, train
+from typing import TYPE_CHECKING
+
+from opdop.lazy import late_names
+
+if TYPE_CHECKING:
+    from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
+    from opdop.runs.config import RunConfig, settings
+    from opdop.runs.files import DamagedFileError
+    from opdop.runs.run import Run
+    from opdop.runs.training import Progress, execute, train
+else:
+    __getattr__, __dir__ = late_names(__name__)
 
 __all__ = [
     "CHECKPOINT",

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.task import MOST_EPISODES, check_failure_probability
 from opdop.model import InvalidParameterError
-from opdop.model.validation import is_number
+from opdop.model.validation import MOST_EPISODES, check_failure_probability, is_number
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
@@ -115,13 +114,15 @@ class RunConfig:
     problem_parameters: Mapping[str, Any] = _setting(
         {}, plain_values, flag="--set", metavar="KEY=VALUE", help="Set a parameter of the problem; may be repeated."
     )
-    algorithm: str = _setting("opdop", text, flag="--algorithm", metavar="NAME", help="See `opdop algorithms`.")
+    algorithm: str = _setting(
+        "opdop", text, flag="--algorithm", metavar="NAME", help="Algorithm; doubling:NAME needs no planned K."
+    )
     preset: str | None = _setting(
         "practical",
         optional(text),
         flag="--preset",
         metavar="NAME",
-        help="Source of the constants.",
+        help="Source of the constants: see `opdop algorithms`.",
     )
     parameters: Mapping[str, float] = _setting(
         {},
@@ -226,11 +227,14 @@ class RunConfig:
         return (name for name in settings() if getattr(self, name) != getattr(other, name))
 
     def command(self) -> list[str]:
-        """Return the words of the `opdop run` command that makes this run; settings at their defaults are left out."""
+        """Return the words of the `opdop run` command that makes this run.
+
+        Settings at their defaults are left out, except the number of episodes: its default depends on the problem.
+        """
         words = ["opdop", "run", self.problem]
         for each in fields(self):
             flag, value = each.metadata["setting"].flag, getattr(self, each.name)
-            if not flag or value in (None, {}) or value == each.default:
+            if not flag or value in (None, {}) or (value == each.default and each.name != "episodes"):
                 continue
             if isinstance(value, Mapping):
                 words += [word for key, entry in value.items() for word in (flag, f"{key}={exact_text(entry)}")]

@@ -19,7 +19,7 @@ import numpy as np
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
 from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.algorithms.task import MOST_EPISODES, by_action, swapped
+from opdop.algorithms.task import by_action, swapped
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -36,7 +36,7 @@ from opdop.model import (
     TabularCMDP,
     TabularPolicy,
 )
-from opdop.model.validation import Floats
+from opdop.model.validation import MOST_EPISODES, Floats
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,

@@ -1,6 +1,6 @@
-"""Figures for a page, a slide or a column; drawn without pyplot, so nothing global changes."""
+"""Figures for a page, a slide or a column; drawn without pyplot, so that no global state changes."""
 
-from opdop.report.figures.groups import cost_figure, multiplier_figure
+from opdop.report.figures.groups import metric_figure, multiplier_figure
 from opdop.report.figures.paths import Ground, View, close, ground, path_figure, whole
 from opdop.report.figures.problem import frontier, occupancy_map, picture
 from opdop.report.figures.run import run_figure
@@ -12,9 +12,9 @@ __all__ = [
     "View",
     "check_target",
     "close",
-    "cost_figure",
     "frontier",
     "ground",
+    "metric_figure",
     "multiplier_figure",
     "occupancy_map",
     "path_figure",

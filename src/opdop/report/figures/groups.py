@@ -1,4 +1,4 @@
-"""Pictures of many runs: costs and multipliers against episodes, each group a mean with a band over its seeds."""
+"""Figures of groups of runs: regret, violation and multipliers against episodes, as means with bands over seeds."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from opdop.report.figures.style import (
     unroot,
     write_title,
 )
-from opdop.report.summary.groups import Cost, Group, Section
+from opdop.report.summary.groups import Group, Metric, Section
 from opdop.report.summary.statistics import Band, band
 
 HEIGHT = 2.15  # inches, without a legend
 GUIDE: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (1, 1.5)), "zorder": 6}
-_APART = 10.0  # times: a curve that ends so far below the highest could not be told from 0 on a straight scale
-_POINTS = 240  # of a curve: more cannot be seen in a column
+_APART = 10.0  # ratio of two curves from which on the lower one is not visible on a linear scale
+_POINTS = 240  # of a curve; a column of 80 mm cannot show more
 _ROW = 0.135  # inches, of a legend
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What a group does against episodes."""
+    """Values of a group against episodes."""
 
     group: Group
     episodes: Floats  # [n]
@@ -50,26 +50,26 @@ class Curve:
 
 
 def look_of(index: int) -> dict[str, Any]:
-    """Return colour and dashes of a group by its place in the section."""
+    """Return colour and dashes of the group with this index in its section."""
     return {"color": GROUPS[index % len(GROUPS)], "linestyle": DASHES[index // len(GROUPS) % len(DASHES)]}
 
 
 def seen(episodes: Floats) -> Floats:
-    """Return which of many recorded episodes a curve is drawn through: evenly on a logarithmic scale, and the last."""
+    """Return the indices of the records that a curve is drawn through: evenly on a log scale, and the last."""
     wanted = np.geomspace(episodes[0], episodes[-1], _POINTS)
     return np.unique(np.append(np.searchsorted(episodes, wanted).clip(max=len(episodes) - 1), len(episodes) - 1))
 
 
 @style_context(LOOK)
-def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
-    """Draw a cost as the average so far, or as the total so far, with the rate of the theory as a guide.
+def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> Figure:
+    """Draw regret or a violation per episode, or in total, with the rate of the theory as a guide.
 
-    Averages are to fall to 0, and are drawn on a straight scale: what is below 0 shows. Totals grow, and are drawn on a
-    logarithmic scale that is straight around 0, below the bounds of groups that are promised any.
+    Averages are drawn on a linear scale, so that negative values show. Totals are drawn on a logarithmic scale that is
+    linear around 0, together with the bounds of the groups that have a guarantee.
     """
     curves = []
     for i, group in enumerate(section.groups):
-        values = cost.scale * (group.column(cost.key) if total else group.average(cost.key))
+        values = metric.scale * (group.column(metric.key) if total else group.average(metric.key))
         at = seen(group.grid)
         curves.append(Curve(group, group.grid[at], band(values[:, at]), look_of(i)))
     figure, axes = _canvas(section)
@@ -77,7 +77,7 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
     low, high = min(0.0, *(float(e.min()) for e in extent)), max(0.0, *(float(e.max()) for e in extent))
     ends = [abs(float(curve.band.mean[-1])) for curve in curves]
     squeezed = not total and 0.0 < _APART * min(ends) < max(high, -low)
-    bounds = _bounds(curves, cost) if total else []
+    bounds = _bounds(curves, metric) if total else []
     if total:
         _total_scale(axes, low, high, max([high, *(float(bound[-1]) for _, bound in bounds)]))
     else:
@@ -93,25 +93,27 @@ def cost_figure(section: Section, cost: Cost, *, total: bool = False) -> Figure:
     for curve, bound in bounds:
         _draw_bound(axes, labels, curve, bound)
     _guide(axes, labels, curves, total=total)
-    _below(axes, labels, cost, low)
-    title = per(cost.name.capitalize(), cost.unit, "episode") if not total else _in("Total " + cost.name, cost.unit)
+    _below(axes, labels, metric, low)
+    title = per(metric.name.capitalize(), metric.unit, "episode")
+    if total:
+        title = f"Total {metric.name}, {metric.unit}".removesuffix(", ")
     _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
 
 
 @style_context(LOOK)
-def multiplier_figure(section: Section, constraint: int) -> Figure:
-    """Draw the multiplier of a promise, beside the exact one; on a square-root scale if it once was far above that."""
-    promise = section.learnt.promises[constraint]
+def multiplier_figure(section: Section, index: int) -> Figure:
+    """Draw the multiplier of a constraint and the exact one; on a square-root scale if it was once far above that."""
+    constraint = section.summary.constraints[index]
     curves = []
     for i, group in enumerate(section.groups):
         at = seen(group.grid)
-        values = promise.price_scale * group.column(f"dual_{constraint}")[:, at]
+        values = constraint.price_scale * group.column(f"dual_{index}")[:, at]
         curves.append(Curve(group, group.grid[at], band(values), look_of(i)))
     figure, axes = _canvas(section)
     most = max(float(curve.band.high.max()) for curve in curves)
-    top = 1.08 * max(most, promise.own_multiplier) or 1.0
-    squeezed = most > 4.0 * promise.own_multiplier > 0.0
+    top = 1.08 * max(most, constraint.own_multiplier) or 1.0
+    squeezed = most > 4.0 * constraint.own_multiplier > 0.0
     if squeezed:
         axes.set_yscale("function", functions=(root, unroot))
     axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
@@ -119,27 +121,27 @@ def multiplier_figure(section: Section, constraint: int) -> Figure:
     for curve in curves:
         _draw(axes, curve)
     _across(axes, section)
-    axes.axhline(promise.own_multiplier, color=INK, **DASHED)
-    right = np.array([axes.get_xlim()[1], promise.own_multiplier])
-    left = np.array([1.0, promise.own_multiplier])
-    shifts = ((3, 3), (3, -8), (-3, 3), (-3, -8))
+    axes.axhline(constraint.own_multiplier, color=INK, **DASHED)
+    right = np.array([axes.get_xlim()[1], constraint.own_multiplier])
+    left = np.array([1.0, constraint.own_multiplier])
+    shifts = ((3, 3, "left"), (3, -8, "left"), (-3, 3, "right"), (-3, -8, "right"))
     _labels(axes, curves).write("Y*, at the optimum", left, right, shifts=shifts, must=True)
-    many = len(section.learnt.promises) > 1
-    of = f" on {promise.quantity.name}" if many else ""
-    title = per(f"Multiplier{of}", section.learnt.reward.unit, "unit")
+    many = len(section.summary.constraints) > 1
+    of = f" on {constraint.quantity.name}" if many else ""
+    title = per(f"Multiplier{of}", section.summary.reward.unit, "unit")
     _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
 
 
 def legend_rows(section: Section) -> int:
-    """Return how many rows the legend of a figure has; none if there is but one group."""
+    """Return the number of rows in the legend of a figure; 0 if there is only one group."""
     if len(section.groups) == 1:
         return 0
     return -(-len(section.groups) // _columns(section))
 
 
 def legend(figure: Figure, section: Section, handles: list[Any]) -> None:
-    """Put the names of the groups at the lower edge of a figure, each with its line."""
+    """Write the names of the groups, each with its line, at the lower edge of a figure."""
     if len(section.groups) > 1:
         height = figure.get_figheight()
         where: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.1 / WIDTH, 0.02 / height)}
@@ -152,7 +154,7 @@ def _columns(section: Section) -> int:
 
 
 def _canvas(section: Section) -> tuple[Figure, Axes]:
-    """Return a page of one column with an empty panel: sizes in inches, the same for all figures of a section."""
+    """Return a figure of one column with an empty panel; all figures of a section have the same size."""
     below = 0.36 + _ROW * legend_rows(section)
     height = HEIGHT + _ROW * legend_rows(section)
     figure = Figure(figsize=(WIDTH, height))
@@ -177,17 +179,17 @@ def _across(axes: Axes, section: Section) -> None:
     axes.axhline(0.0, color=GREY, linewidth=0.6, zorder=1)
 
 
-def _bounds(curves: list[Curve], cost: Cost) -> list[tuple[Curve, Floats]]:
-    """Return what the constants of each group promise of the total so far, for groups that are promised anything.
+def _bounds(curves: list[Curve], metric: Metric) -> list[tuple[Curve, Floats]]:
+    """Return the proved bounds on the total so far, for groups that have a guarantee.
 
-    Of one run, the whole curve is as sure as its last point: the bounds hold after all episodes at once.
+    The bounds hold after all episodes at once, so the whole curve has the probability of its last point.
     """
     found = []
     for curve in curves:
-        card = curve.group.learnt[0].guarantee
-        if card.certified and (cost.key == "regret" or (cost.key == "violation" and card.constraints)):
-            formula = card.regret if cost.key == "regret" else card.violation
-            found.append((curve, cost.scale * np.array([formula(int(k)) for k in curve.episodes])))
+        card = curve.group.summaries[0].guarantee
+        if card.certified and (metric.key == "regret" or (metric.key == "violation" and card.constraints)):
+            formula = card.regret if metric.key == "regret" else card.violation
+            found.append((curve, metric.scale * np.array([formula(int(k)) for k in curve.episodes])))
     return found
 
 
@@ -195,17 +197,17 @@ def _draw_bound(axes: Axes, labels: Labels, curve: Curve, bound: Floats) -> None
     axes.plot(curve.episodes, bound, **{**DASHED, "color": curve.look["color"], "zorder": 3.0})
     line = np.column_stack([curve.episodes, bound])
     labels.avoid(line)
-    words = f"proved bound, at least {curve.group.learnt[0].guarantee.probability:.3g} sure"
+    words = f"proved bound, probability at least {curve.group.summaries[0].guarantee.probability:.3g}"
     labels.write(words, *(line[int(share * (len(line) - 1))] for share in (0.3, 0.15, 0.45, 0.0, 0.6)))
 
 
 def _total_scale(axes: Axes, low: float, high: float, top: float) -> None:
-    """Set a logarithmic scale up to `top` that is straight around 0, so that what is negative shows."""
+    """Set a logarithmic scale up to `top` that is linear around 0, so that negative values show."""
     most = max(high, -low)
-    straight = most / 1e3 if most > 0.0 else 1.0
-    axes.set_yscale("symlog", linthresh=straight, linscale=0.4)
-    axes.set_ylim(1.6 * low if low < 0.0 else 0.0, 1.6 * top if top > 0.0 else straight)
-    powers = 10.0 ** np.arange(np.ceil(np.log10(3.0 * straight)), np.floor(np.log10(max(most, top) or 1.0)) + 1)
+    linear = most / 1e3 if most > 0.0 else 1.0
+    axes.set_yscale("symlog", linthresh=linear, linscale=0.4)
+    axes.set_ylim(1.6 * low if low < 0.0 else 0.0, 1.6 * top if top > 0.0 else linear)
+    powers = 10.0 ** np.arange(np.ceil(np.log10(3.0 * linear)), np.floor(np.log10(max(most, top) or 1.0)) + 1)
     axes.yaxis.set_major_locator(FixedLocator([*(-powers), 0.0, *powers]))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))
@@ -217,11 +219,14 @@ def _ticks(axes: Axes) -> None:
 
 
 def _guide(axes: Axes, labels: Labels, curves: list[Curve], *, total: bool) -> None:
-    """Draw the theory's rate through the last point of the lowest curve that ends above 0, of those it speaks of."""
+    """Draw the rate of the theory through the last point of the lowest curve that ends above 0.
+
+    Algorithms that ignore the constraints do not count, as the theory does not apply to them.
+    """
     ends = [
         (float(curve.band.mean[-1]), float(curve.episodes[-1]))
         for curve in curves
-        if curve.band.mean[-1] > 0.0 and curve.episodes[-1] >= 10 and not curve.group.learnt[0].ignores_promises
+        if curve.band.mean[-1] > 0.0 and curve.episodes[-1] >= 10 and not curve.group.summaries[0].ignores_constraints
     ]
     if not ends:
         return
@@ -239,13 +244,13 @@ def _guide(axes: Axes, labels: Labels, curves: list[Curve], *, total: bool) -> N
     labels.write(words, *(line[int(share * (len(line) - 1))] for share in (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)))
 
 
-def _below(axes: Axes, labels: Labels, cost: Cost, low: float) -> None:
-    """Shade what is below 0, where regret is when a policy has more reward than the optimum."""
-    if low < 0.0 and cost.key == "regret":
+def _below(axes: Axes, labels: Labels, metric: Metric, low: float) -> None:
+    """Shade negative regret: there a policy has more reward than the optimum."""
+    if low < 0.0 and metric.key == "regret":
         bottom = axes.get_ylim()[0]
         axes.axhspan(bottom, 0.0, facecolor=PALE, linewidth=0.0, zorder=0)
         corners = np.array([(1.0, bottom), (1.0, 0.0)])
-        labels.write("more reward than the optimum has", *corners, shifts=((3, 3), (3, -8)), must=True)
+        labels.write("more reward than the optimum has", *corners, shifts=((3, 3, "left"), (3, -8, "left")), must=True)
 
 
 def _finish(figure: Figure, axes: Axes, section: Section, title: str) -> None:
@@ -253,7 +258,3 @@ def _finish(figure: Figure, axes: Axes, section: Section, title: str) -> None:
     handles, _ = axes.get_legend_handles_labels()
     legend(figure, section, handles)
     figure.draw_without_rendering()
-
-
-def _in(what: str, unit: str) -> str:
-    return f"{what}, {unit}" if unit else what

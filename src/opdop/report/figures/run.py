@@ -1,4 +1,4 @@
-"""The picture of one run: regret, violation, multipliers, and what it believed beside what was true."""
+"""The figure of one run: regret, violation, multipliers, and estimated beside true values."""
 
 from __future__ import annotations
 
@@ -15,65 +15,48 @@ from matplotlib.transforms import ScaledTranslation
 
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
-from opdop.report.figures.style import (
-    BLUE,
-    DASHED,
-    DUALS,
-    GREY,
-    INK,
-    LOOK,
-    ORANGE,
-    OUTDENT,
-    PALE,
-    PEACH,
-    PURPLE,
-    SKY,
-    VERMILION,
-    WIDTH,
-    axis_label,
-    log_episodes,
-    per,
-    root,
-    unroot,
-)
-from opdop.report.summary.run_summary import Learnt
+from opdop.report.figures import style
+from opdop.report.figures.style import LOOK, axis_label, log_episodes, per, root, unroot
+from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.solution import short_number
 from opdop.runs import Run
 
 
 @style_context(LOOK)
 def run_figure(run: Run, *, bound: bool = False) -> Figure:
-    """Draw how a run learnt: regret, violation, multipliers, and what it believed beside what was true.
+    """Draw a run: regret, violation, multipliers, and estimated beside true values of its policies.
 
     Regret and violation are averages per episode, so learning is a fall towards 0; negative regret shows below 0. With
     `bound` the certified bounds are drawn above them, on an axis that is logarithmic away from 0.
+
+    Raises InvalidParameterError if the model of the run is not known, or `bound` is asked for and there is none.
     """
-    learnt = Learnt(run)
+    summary = RunSummary(run)
     if bound:
-        check_bound(learnt)
-    count = 1 + len(learnt.promises)
+        check_bound(summary)
+    count = 1 + len(summary.constraints)
     # In inches: panels of one width, whatever their numbers and legends are.
     left, between, right, name = 0.5, 0.62, 0.14, 0.2
-    wide, upper, lower = WIDTH - (left + between + right) / 2, 1.45, max(1.6, 0.6 * count + name * (count - 1))
+    wide, upper, lower = style.WIDTH - (left + between + right) / 2, 1.45, max(1.6, 0.6 * count + name * (count - 1))
     heads = _heading(4 if bound else 3), _heading(max(2, -(-count // 2)))  # points, by the rows of the legends
     foot, title = 0.36, 0.36
     height = title + heads[0] / 72 + upper + 2 * foot + 0.12 + heads[1] / 72 + lower
-    figure = Figure(figsize=(2 * WIDTH, height))
+    figure = Figure(figsize=(2 * style.WIDTH, height))
 
     def place(column: int, y: float, tall: float) -> Axes:
         x = left + column * (wide + between)
-        return figure.add_axes((x / (2 * WIDTH), y / height, wide / (2 * WIDTH), tall / height))
+        return figure.add_axes((x / (2 * style.WIDTH), y / height, wide / (2 * style.WIDTH), tall / height))
 
     strip = (lower - name * (count - 1)) / count
     top = height - title - heads[0] / 72 - upper
-    _draw_cost(place(0, top, upper), learnt, _regret(learnt, bound), above=heads[0])
-    _draw_cost(place(1, top, upper), learnt, _violation(learnt, bound), above=heads[0])
-    _draw_multipliers(place(0, foot, lower), learnt, above=heads[1])
+    _draw_cost(place(0, top, upper), summary, _regret(summary, bound), above=heads[0])
+    _draw_cost(place(1, top, upper), summary, _violation(summary, bound), above=heads[0])
+    _draw_multipliers(place(0, foot, lower), summary, above=heads[1])
     strips = [place(1, foot + (count - 1 - i) * (strip + name), strip) for i in range(count)]
-    _draw_beliefs(strips, learnt, above=heads[1])
-    episodes = f"{learnt.episodes:,} episode{'' if learnt.episodes == 1 else 's'}"
-    words = f"{learnt.method}, {episodes}, seed {run.config.seed}"
-    place_of_title = (left - OUTDENT) / (2 * WIDTH), 1.0 - 0.06 / height
+    _draw_estimates(strips, summary, above=heads[1])
+    episodes = f"{summary.episodes:,} episode{'' if summary.episodes == 1 else 's'}"
+    words = f"{summary.method}, {episodes}, seed {run.config.seed}"
+    place_of_title = (left - style.OUTDENT) / (2 * style.WIDTH), 1.0 - 0.06 / height
     figure.text(*place_of_title, f"{run.display.name}: {words}", fontsize=8.5, fontweight="bold", va="top")
     figure.draw_without_rendering()
     return figure
@@ -91,55 +74,57 @@ class _Curve:
 
 @dataclass(frozen=True, eq=False)
 class _Cost:
-    """What a panel of regret or violation shows; the first curve is the one that theory speaks of."""
+    """A panel of regret or violation; bounds and rates are about its first curve."""
 
     title: str
     curves: list[_Curve]
-    below: str  # what it means to be below 0
-    bound: Floats | None = None  # [K'], what is promised of the first curve
-    trivial: float = np.inf  # what needs no promise
+    below: str  # what values below 0 mean
+    bound: Floats | None = None  # [K'], on the first curve
+    trivial: float = np.inf  # a bound that holds without proof
 
 
-def check_bound(learnt: Learnt) -> None:
+def check_bound(summary: RunSummary) -> None:
     """Raise InvalidParameterError if there is no bound to draw."""
-    card = learnt.guarantee
+    card = summary.guarantee
     if not card.certified:
         raise InvalidParameterError(f"there is no bound to draw: {card.why}. Only certified runs have one.")
 
 
-def _promised(learnt: Learnt, formula: Callable[[int], float], scale: float) -> Floats:
+def _bound_curve(summary: RunSummary, formula: Callable[[int], float], scale: float) -> Floats:
     """Return a bound per episode, at every recorded episode [K']."""
-    return np.array([scale * formula(int(k)) / k for k in learnt.column("episode")])
+    return np.array([scale * formula(int(k)) / k for k in summary.column("episode")])
 
 
-def _regret(learnt: Learnt, bound: bool = False) -> _Cost:
+def _regret(summary: RunSummary, bound: bool = False) -> _Cost:
     """Return the regret of each episode's policy, and its average so far."""
-    scale, k = abs(learnt.reward.scale), learnt.column("episode")
+    scale, k = abs(summary.reward.scale), summary.column("episode")
     curves = [
-        _Curve(scale * learnt.column("regret") / k, "average so far", BLUE),
-        _Curve(scale * (learnt.optimum.value - learnt.column("reward")), "each episode's policy", SKY, 0.7),
+        _Curve(scale * summary.column("regret") / k, "average so far", style.BLUE),
+        _Curve(scale * (summary.optimum.value - summary.column("reward")), "each episode's policy", style.SKY, 0.7),
     ]
-    promised = _promised(learnt, learnt.guarantee.regret, scale) if bound else None
-    title = per("Regret", learnt.reward.unit, "episode")
-    return _Cost(title, curves, "better than the optimum", promised, scale * learnt.shape[0])
+    certified = _bound_curve(summary, summary.guarantee.regret, scale) if bound else None
+    title = per("Regret", summary.reward.unit, "episode")
+    return _Cost(title, curves, "better than the optimum", certified, scale * summary.shape[0])
 
 
-def _violation(learnt: Learnt, bound: bool = False) -> _Cost:
-    """Return the violation of each episode's policy, and its averages; of the worst promise if there are several."""
-    joint, k = learnt.hard_violation, learnt.column("episode")
+def _violation(summary: RunSummary, bound: bool = False) -> _Cost:
+    """Return the violation of each episode's policy, and its averages; of the worst constraint if there are several."""
+    joint, k = summary.hard_violation, summary.column("episode")
     scale, unit = (1.0, "model units") if joint.scale is None else (joint.scale, joint.unit)
-    utilities = np.stack([learnt.column(f"utility_{i}") for i in range(len(learnt.promises))])
-    each = (learnt.run.thresholds[:, None] - utilities).max(axis=0)
+    utilities = np.stack([summary.column(f"utility_{i}") for i in range(len(summary.constraints))])
+    each = (summary.run.thresholds[:, None] - utilities).max(axis=0)
     curves = [
-        _Curve(scale * learnt.column("violation") / k, "average, slack pays back", VERMILION),
-        _Curve(scale * learnt.column("hard_violation") / k, "average, never paid back", ORANGE),
-        _Curve(scale * each, "each episode's policy", PEACH, 0.7),
+        _Curve(scale * summary.column("violation") / k, "average, slack cancels", style.VERMILION),
+        _Curve(scale * summary.column("hard_violation") / k, "average, hard", style.ORANGE),
+        _Curve(scale * each, "each episode's policy", style.PEACH, 0.7),
     ]
-    many = len(learnt.promises) > 1
+    many = len(summary.constraints) > 1
     title = per("Worst violation" if many else "Violation", unit, "episode")
-    drawn = bound and learnt.guarantee.constraints
-    promised = _promised(learnt, learnt.guarantee.violation, scale) if drawn else None
-    return _Cost(title, curves, f"{'every' if many else 'the'} promise kept", promised, scale * learnt.shape[0])
+    drawn = bound and summary.guarantee.constraints
+    certified = _bound_curve(summary, summary.guarantee.violation, scale) if drawn else None
+    return _Cost(
+        title, curves, f"{'every' if many else 'the'} constraint satisfied", certified, scale * summary.shape[0]
+    )
 
 
 def _heading(rows: int) -> float:
@@ -147,33 +132,33 @@ def _heading(rows: int) -> float:
     return 5.0 + 9.2 * rows
 
 
-def _draw_cost(axes: Axes, learnt: Learnt, cost: _Cost, *, above: float) -> None:
-    """Draw averages per episode that are to fall to 0, with the theory's rate as a guide."""
-    k, main = learnt.column("episode"), cost.curves[0].values
-    axes.axhline(0.0, color=GREY, linewidth=0.6, zorder=1)
+def _draw_cost(axes: Axes, summary: RunSummary, cost: _Cost, *, above: float) -> None:
+    """Draw averages per episode, which should fall to 0, with the rate of the theorem as a guide."""
+    k, main = summary.column("episode"), cost.curves[0].values
+    axes.axhline(0.0, color=style.GREY, linewidth=0.6, zorder=1)
     for order, curve in enumerate(cost.curves):
         _plot(axes, k, curve, zorder=5 - order)
     low, high = axes.get_ylim()
     guide = main[-1] * np.sqrt(k[-1] / k)
     seen = guide <= high
     if main[-1] > 0.0 and k[-1] > 3.0 * k[seen][0]:
-        look: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (1, 1.5)), "zorder": 6}
+        look: dict[str, Any] = {"color": style.INK, "linewidth": 0.8, "linestyle": (0, (1, 1.5)), "zorder": 6}
         axes.plot(k[seen], guide[seen], label="falls as 1/√episode", **look)
     if min(float(curve.values.min()) for curve in cost.curves) < 0.0:
-        axes.axhspan(low, 0.0, facecolor=PALE, linewidth=0.0, label=cost.below, zorder=0)
+        axes.axhspan(low, 0.0, facecolor=style.PALE, linewidth=0.0, label=cost.below, zorder=0)
     axes.set_ylim(low, high)
-    _finish(axes, learnt)
+    _finish(axes, summary)
     if cost.bound is not None:
         _draw_bound(axes, k, cost, low)
     _caption(axes, cost.title, above=above)
 
 
 def _draw_bound(axes: Axes, k: Floats, cost: _Cost, low: float) -> None:
-    """Draw a certified bound and what needs no proof, far above the curves: on an axis that is logarithmic above 0."""
+    """Draw a certified bound and the trivial one far above the curves, on an axis that is logarithmic above 0."""
     assert cost.bound is not None
     end, top, near = float(cost.bound[-1]), 3.0 * max(float(cost.bound[-1]), cost.trivial), cost.trivial / 100.0
-    axes.plot(k, cost.bound, color=PURPLE, linewidth=1.0, label=f"bound: {short_number(end)} at last")
-    axes.axhline(cost.trivial, color=GREY, label="H: needs no proof", **DASHED)
+    axes.plot(k, cost.bound, color=style.PURPLE, linewidth=1.0, label=f"bound: {short_number(end)} at the end")
+    axes.axhline(cost.trivial, color=style.GREY, label="H: trivial bound", **style.DASHED)
     axes.set_yscale("symlog", linthresh=near)
     axes.set_ylim(low, top)
     powers = 10.0 ** np.arange(np.floor(np.log10(near)) + 1, np.ceil(np.log10(top)))
@@ -182,36 +167,36 @@ def _draw_bound(axes: Axes, k: Floats, cost: _Cost, low: float) -> None:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
 
 
-def _draw_multipliers(axes: Axes, learnt: Learnt, *, above: float) -> None:
-    """Draw the multipliers in own units; on a square-root scale if they once were far above their optimum."""
-    many, most, best = len(learnt.promises) > 1, 0.0, 0.0
-    for i, promise in enumerate(learnt.promises):
-        words, colour = promise.quantity.name if many else "multiplier", DUALS[i % len(DUALS)]
-        values = learnt.column(f"dual_{i}") * promise.price_scale
-        _plot(axes, learnt.column("episode"), _Curve(values, words, colour, 0.9))
-        axes.axhline(promise.own_multiplier, color=colour if many else INK, **DASHED)
-        most, best = max(most, float(values.max())), max(best, promise.own_multiplier)
-    axes.plot([], [], color=INK, label="Y*: at the optimum", **DASHED)
+def _draw_multipliers(axes: Axes, summary: RunSummary, *, above: float) -> None:
+    """Draw the multipliers in own units; on a square-root scale if they were once far above Y*."""
+    many, most, best = len(summary.constraints) > 1, 0.0, 0.0
+    for i, constraint in enumerate(summary.constraints):
+        words, colour = constraint.quantity.name if many else "multiplier", style.DUALS[i % len(style.DUALS)]
+        values = summary.column(f"dual_{i}") * constraint.price_scale
+        _plot(axes, summary.column("episode"), _Curve(values, words, colour, 0.9))
+        axes.axhline(constraint.own_multiplier, color=colour if many else style.INK, **style.DASHED)
+        most, best = max(most, float(values.max())), max(best, constraint.own_multiplier)
+    axes.plot([], [], color=style.INK, label="Y*: at the optimum", **style.DASHED)
     top = 1.06 * max(most, best) or 1.0
     squeezed = most > 4.0 * best > 0.0
     if squeezed:
         axes.set_yscale("function", functions=(root, unroot))
     axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
-    _finish(axes, learnt)
-    price = per("Multipliers" if many else "Multiplier", learnt.reward.unit, "unit")
+    _finish(axes, summary)
+    price = per("Multipliers" if many else "Multiplier", summary.reward.unit, "unit")
     _caption(axes, price + (" (√ scale)" if squeezed else ""), above=above)
 
 
-def _draw_beliefs(panels: list[Axes], learnt: Learnt, *, above: float) -> None:
-    """Draw what the learner believes of its policies beside what is true, one strip for each signal, in own units."""
-    k = learnt.column("episode")
-    for i, (axes, quantity) in enumerate(zip(panels, learnt.run.display.quantities, strict=True)):
+def _draw_estimates(panels: list[Axes], summary: RunSummary, *, above: float) -> None:
+    """Draw estimated and true values of each episode's policy in own units, one strip for each signal."""
+    k = summary.column("episode")
+    for i, (axes, quantity) in enumerate(zip(panels, summary.run.display.quantities, strict=True)):
         name = "reward" if i == 0 else f"utility_{i - 1}"
-        wanted = learnt.optimum.value if i == 0 else float(learnt.run.thresholds[i - 1])
-        for column, words, colour in ((f"estimated_{name}", "believed", ORANGE), (name, "true", BLUE)):
-            _plot(axes, k, _Curve(quantity.offset + quantity.scale * learnt.column(column), words, colour, 1.0))
-        axes.axhline(quantity.shown(wanted), color=INK, label="optimum, or promise", **DASHED)
-        _finish(axes, learnt, ticks=3)
+        wanted = summary.optimum.value if i == 0 else float(summary.run.thresholds[i - 1])
+        for column, words, colour in ((f"estimated_{name}", "estimated", style.ORANGE), (name, "true", style.BLUE)):
+            _plot(axes, k, _Curve(quantity.offset + quantity.scale * summary.column(column), words, colour, 1.0))
+        axes.axhline(quantity.shown(wanted), color=style.INK, label="optimum, or threshold", **style.DASHED)
+        _finish(axes, summary, ticks=3)
         axes.margins(y=0.1)
         words = axis_label(quantity)
         long = len(words) > 50  # then it may reach out to the left, where there is room
@@ -220,7 +205,7 @@ def _draw_beliefs(panels: list[Axes], learnt: Learnt, *, above: float) -> None:
         if axes is not panels[-1]:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
-    _caption(panels[0], "Each episode's policy, believed and true", above=above, columns=3)
+    _caption(panels[0], "Each episode's policy, estimated and true", above=above, columns=3)
 
 
 def _plot(axes: Axes, k: Floats, curve: _Curve, zorder: float = 3.0) -> None:
@@ -229,8 +214,8 @@ def _plot(axes: Axes, k: Floats, curve: _Curve, zorder: float = 3.0) -> None:
     axes.plot(k, curve.values, zorder=zorder, **look)
 
 
-def _finish(axes: Axes, learnt: Learnt, ticks: int = 5) -> None:
-    log_episodes(axes, learnt.episodes)
+def _finish(axes: Axes, summary: RunSummary, ticks: int = 5) -> None:
+    log_episodes(axes, summary.episodes)
     axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
 
@@ -242,7 +227,7 @@ def _caption(axes: Axes, title: str, *, above: float, columns: int = 2) -> None:
     axes.legend(
         loc="upper left",
         bbox_to_anchor=(0.0, 1.0),
-        bbox_transform=axes.transAxes + ScaledTranslation(-OUTDENT, (above - 3.0) / 72, figure.dpi_scale_trans),
+        bbox_transform=axes.transAxes + ScaledTranslation(-style.OUTDENT, (above - 3.0) / 72, figure.dpi_scale_trans),
         ncols=columns,
         borderpad=0.0,
         borderaxespad=0.0,
@@ -252,4 +237,4 @@ def _caption(axes: Axes, title: str, *, above: float, columns: int = 2) -> None:
         columnspacing=1.0,
     )
     look: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    axes.annotate(title, (0.0, 1.0), xytext=(-72 * OUTDENT, above), fontsize=7.5, fontweight="bold", **look)
+    axes.annotate(title, (0.0, 1.0), xytext=(-72 * style.OUTDENT, above), fontsize=7.5, fontweight="bold", **look)

@@ -1,4 +1,4 @@
-"""How figures look and how they are saved: colours, sizes, letters, and the same bytes every time."""
+"""The look of figures, and how they are saved: colours, sizes, fonts, and the same bytes every time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ LOOK: list[str | Path | dict[str, Any]] = ["default", STYLE]
 
 @style_context(LOOK)
 def save(figure: Figure, file: str | Path) -> Path:
-    """Save a figure as .svg, .png or .pdf; the same figure gives the same bytes."""
+    """Save a figure as .svg, .png or .pdf, and return its path; the same figure gives the same bytes.
+
+    Raises InvalidParameterError if the file has another ending or cannot be written.
+    """
     path = check_target(Path(file))
     unstamped: dict[str, dict[str, Any]] = {
         ".svg": {"Date": None, "Creator": "opdop"},
@@ -104,7 +107,7 @@ def check_target(file: Path) -> Path:
 
 
 def axis_label(quantity: Quantity) -> str:
-    """Return what an axis says of a quantity: its name, its unit, and which way is better."""
+    """Return the label of an axis: the name of a quantity, its unit, and which direction is better."""
     unit = "" if not quantity.unit or quantity.unit in quantity.name else f", {quantity.unit}"
     return f"{quantity.name}{unit} ({better(quantity)} is better)"
 

@@ -1,33 +1,34 @@
-"""The pictures of a report: what is drawn for each problem, under which name, and what is said below it."""
+"""The figures of a report: which are drawn for each problem, with their file names and captions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from matplotlib.figure import Figure
 
 from opdop.model import PolicyMixture, TabularCMDP
 from opdop.planning import to_markov
 from opdop.report import figures
-from opdop.report.summary import sentences as words
-from opdop.report.summary.groups import Cost, Group, Section
+from opdop.report.summary.groups import Group, Section
+from opdop.report.summary.sentences import band_sentence
 
 _GUIDE = "Dotted: the slope of the theory, a guide and not a bound."
-_BELOW = {
+_MEANING = {
     "regret": "Reward lost against the optimum, averaged over all episodes so far.",
-    "violation": "By how much the promise is broken on average so far, where slack pays back.",
-    "hard_violation": "The same, where nothing is ever paid back.",
+    "violation": "Average violation of the constraint so far; slack cancels violation.",
+    "hard_violation": "Average hard violation so far; slack cancels nothing.",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One figure of a report; it is drawn when it is asked for."""
+    """One figure of a report; `draw` draws it."""
 
     name: str  # of its file, without the ending
-    kind: str  # part of the section in which it is shown
-    title: str  # what is read out instead of it
+    kind: str  # the part of the section that shows it
+    title: str  # for screen readers
     caption: str
     draw: Callable[[], Figure]
 
@@ -38,95 +39,74 @@ def pictures(section: Section) -> list[Picture]:
 
 
 def _curves(section: Section) -> Iterator[Picture]:
-    bands = words.bands(section)
-    for cost in section.costs:
-        title = f"{section.name}: {cost.name} per episode against episodes"
-        caption = f"{_BELOW[cost.key]} {bands} {_GUIDE}"
-        yield Picture(f"{section.key}-{_file(cost)}", "curves", title, caption, _cost(section, cost))
-    many = len(section.learnt.promises) > 1
-    for i, promise in enumerate(section.learnt.promises):
-        name = f"{section.key}-multiplier" + (f"-{i + 1}" if many else "")
-        title = f"{section.name}: multiplier of {promise.quantity.name} against episodes"
-        caption = f"The price that the learner puts on the promise, beside the right one, Y*. {bands}"
-        yield Picture(name, "curves", title, caption, _multiplier(section, i))
+    bands = band_sentence(section)
+    for metric in section.metrics:
+        title = f"{section.name}: {metric.name} per episode against episodes"
+        caption = f"{_MEANING[metric.key]} {bands} {_GUIDE}"
+        name = f"{section.key}-{metric.key.replace('_', '-')}"
+        yield Picture(name, "curves", title, caption, partial(figures.metric_figure, section, metric))
+    for i, constraint in enumerate(section.summary.constraints):
+        title = f"{section.name}: multiplier of {constraint.quantity.name} against episodes"
+        caption = f"The multiplier of the constraint, beside the exact one, Y*. {bands}"
+        name = f"{section.key}-multiplier{_number(section, i)}"
+        yield Picture(name, "curves", title, caption, partial(figures.multiplier_figure, section, i))
 
 
 def _totals(section: Section) -> Iterator[Picture]:
-    bands = words.bands(section)
-    for cost in section.costs:
-        title = f"{section.name}: total {cost.name} against episodes"
-        caption = f"{bands} Logarithmic scales; the upright one is straight around 0. {_GUIDE}"
-        if cost.key != "hard_violation" and any(group.learnt[0].guarantee.certified for group in section.groups):
-            caption += " Dashed: what is proved of the group of that colour."
-        yield Picture(f"{section.key}-total-{_file(cost)}", "totals", title, caption, _cost(section, cost, total=True))
+    for metric in section.metrics:
+        title = f"{section.name}: total {metric.name} against episodes"
+        caption = f"{band_sentence(section)} Logarithmic scales; the vertical one is linear around 0. {_GUIDE}"
+        if metric.key != "hard_violation" and any(group.summaries[0].guarantee.certified for group in section.groups):
+            caption += " Dashed: the proved bound of the group of that colour."
+        name = f"{section.key}-total-{metric.key.replace('_', '-')}"
+        yield Picture(name, "totals", title, caption, partial(figures.metric_figure, section, metric, total=True))
 
 
 def _planes(section: Section) -> Iterator[Picture]:
-    """Return the reward-utility planes: for each promise the whole one, and a close-up where it shows something."""
-    many = len(section.learnt.promises) > 1
-    for i, promise in enumerate(section.learnt.promises):
-        below = figures.ground(section, i)
-        full = figures.whole(section, i, below)
-        name = f"{section.key}-plane" + (f"-{i + 1}" if many else "")
-        what = f"{section.name}: reward against {promise.quantity.name}, with the paths of the average policies"
-        edge = (
-            "Thick line: the best reward while this promise varies and the others are kept, exact at its corners."
-            if many
-            else "Shaded: all that policies attain. Its edge: the best of it, exact."
-        )
-        if below.best is None:
-            edge = "What policies attain is not drawn: the model is not one that ships with this version of opdop."
+    """Return the reward-utility planes: for each constraint the whole one, and a close-up if it is large enough."""
+    constraints = section.summary.constraints
+    for i, constraint in enumerate(constraints):
+        ground = figures.ground(section, i)
+        full = figures.whole(section, i, ground)
+        name = f"{section.key}-plane{_number(section, i)}"
+        title = f"{section.name}: reward against {constraint.quantity.name}, with the paths of the average policies"
+        edge = "Shaded: everything that policies attain, with the exact Pareto frontier as its edge."
+        if len(constraints) > 1:
+            edge = "Thick line: the best reward for each value of this threshold, subject to the other constraints."
+        if ground.best is None:
+            edge = "The attainable set is not drawn: the model is not one that ships with this version of opdop."
+        mean = "mean over seeds (thin: each seed)" if section.seeds > 1 else "of the one seed"
         caption = (
-            f"{edge} Coloured line: the average policy so far, {_mean(section)}; dots: after 100, 1,000, ... episodes, "
-            "a large one at the end. Rings: the last policies. Star: the optimum."
+            f"{edge} Coloured line: the average policy so far, {mean}; dots: after 100, 1,000, ... episodes, and a "
+            "large one at the end. Rings: the final policies. Star: the optimum. Diamond: the unconstrained policy."
         )
-        draw = _plane(section, i, below, full, "The way to the optimum")
-        yield Picture(name, "planes", what, caption, draw)
+        draw = partial(figures.path_figure, section, i, ground)
+        yield Picture(name, "planes", title, caption, partial(draw, full, "Path to the optimum"))
         near = figures.close(section, i, full)
         if near is not None:
-            draw = _plane(section, i, below, near, "Close to the optimum")
-            yield Picture(f"{name}-close", "planes", f"{what}, close to the optimum", "The same, close up.", draw)
+            draw_near = partial(draw, near, "Close to the optimum")
+            yield Picture(f"{name}-close", "planes", f"{title}, close to the optimum", "The same, enlarged.", draw_near)
 
 
 def _maps(section: Section) -> Iterator[Picture]:
     cmdp = section.cmdp
     if cmdp is None or cmdp.display.geometry is None:
         return
-    about = "Shade: expected stages in a cell. Arrow: what is mostly done there."
-    policy = section.learnt.optimum.policy
-    title = f"{section.name}: where the optimal policy goes"
-    yield Picture(
-        f"{section.key}-map-optimum", "maps", title, about, lambda: figures.occupancy_map(cmdp, policy, "optimum")
-    )
+    about = "Shade: expected stages in a cell. Arrow: the most likely action there."
+    title = f"{section.name}: cells that the optimal policy visits"
+    draw = partial(figures.occupancy_map, cmdp, section.summary.optimum.policy, "optimum")
+    yield Picture(f"{section.key}-map-optimum", "maps", title, about, draw)
     for i, group in enumerate(section.groups):
-        name = f"{section.key}-map-{i + 1}"
-        title = f"{section.name}: where the average policy of {group.label} goes"
+        title = f"{section.name}: cells that the average policy of {group.label} visits"
         caption = f"The average policy, over all episodes and seeds. {about}"
-        yield Picture(name, "maps", title, caption, _map(cmdp, group))
+        yield Picture(f"{section.key}-map-{i + 1}", "maps", title, caption, partial(_group_map, cmdp, group))
 
 
-def _cost(section: Section, cost: Cost, *, total: bool = False) -> Callable[[], Figure]:
-    return lambda: figures.cost_figure(section, cost, total=total)
-
-
-def _multiplier(section: Section, constraint: int) -> Callable[[], Figure]:
-    return lambda: figures.multiplier_figure(section, constraint)
-
-
-def _plane(
-    section: Section, constraint: int, below: figures.Ground, view: figures.View, title: str
-) -> Callable[[], Figure]:
-    return lambda: figures.path_figure(section, constraint, below, view, title)
-
-
-def _map(cmdp: TabularCMDP, group: Group) -> Callable[[], Figure]:
+def _group_map(cmdp: TabularCMDP, group: Group) -> Figure:
     parts = [run.mixture for run in group.runs if not isinstance(run.mixture, PolicyMixture)]
-    return lambda: figures.occupancy_map(cmdp, to_markov(cmdp, PolicyMixture(parts)), group.label)
+    return figures.occupancy_map(cmdp, to_markov(cmdp, PolicyMixture(parts)), group.label)
 
 
-def _mean(section: Section) -> str:
-    return "mean over seeds (thin: each seed)" if section.seeds > 1 else "of the one seed"
-
-
-def _file(cost: Cost) -> str:
-    return cost.key.replace("_", "-")
+def _number(section: Section, constraint: int) -> str:
+    """Return the part of a file name that tells figures of several constraints apart."""
+    return f"-{constraint + 1}" if len(section.summary.constraints) > 1 else ""

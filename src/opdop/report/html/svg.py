@@ -1,7 +1,7 @@
-"""Figures as part of a page: SVG without anything that would touch the rest of the page, its colours left to the page.
+"""Figures as <svg> elements of a page.
 
-Every colour of a figure becomes a variable of the page's style sheet, so that the page can have a light and a dark
-side; letters stay letters, so that they can be searched and read out.
+Every colour becomes a variable of the page's style sheet, so that the page can be light or dark. Text stays text, so
+that it can be searched and read out. Identifiers get the figure's name as a prefix, so that they are unique.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from matplotlib.style import context as style_context
 
 from opdop.report.figures import style
 
-# Of each colour in figures: its name, and what it is on a dark page.
+# Each colour of the figures: its name, and its value on a dark page.
 PALETTE = {
     style.BLUE: ("blue", "#5AB4F0"),
     style.VERMILION: ("vermilion", "#FF8B52"),
@@ -42,7 +42,7 @@ _FONT = re.compile(r"font-family: [^;]*;?")
 
 
 def inline(figure: Figure, name: str, title: str) -> str:
-    """Return a figure as an <svg> element; `name` is its own on the page, `title` what is read out instead of it."""
+    """Return a figure as an <svg> element; `name` is unique on the page, and `title` is for screen readers."""
     buffer = io.BytesIO()
     with style_context([*style.LOOK, {"svg.fonttype": "none"}]):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -56,7 +56,7 @@ def inline(figure: Figure, name: str, title: str) -> str:
 
 
 def variable(colour: str) -> str:
-    """Return how a page's style says a colour of the figures.
+    """Return the CSS value of a colour of the figures: a variable, or the colour if it is not in the palette.
 
     >>> variable("#0072B2"), variable("#123456")
     ('var(--blue)', '#123456')
@@ -66,14 +66,14 @@ def variable(colour: str) -> str:
 
 
 def style_sheet() -> tuple[str, str]:
-    """Return the palette as CSS declarations: for a light page, and for a dark one."""
+    """Return the palette as CSS declarations, for a light page and for a dark one."""
     light = ";".join(f"--{name}:{colour}" for colour, (name, _) in PALETTE.items())
     dark = ";".join(f"--{name}:{colour}" for name, colour in PALETTE.values())
     return light, dark
 
 
 def _referenced(root: ElementTree.Element) -> set[str]:
-    """Return the names inside a figure that something in it points to."""
+    """Return the identifiers in a figure that another element refers to."""
     found = set()
     for element in root.iter():
         for key, value in element.attrib.items():
@@ -86,7 +86,7 @@ def _children(parent: ElementTree.Element, referenced: set[str], name: str) -> s
 
 
 def _element(element: ElementTree.Element, referenced: set[str], name: str) -> str:
-    """Return an element as text: no metadata, no style for all of the page, no name that nothing points to."""
+    """Return an element as text, without metadata, global styles and identifiers that nothing refers to."""
     tag = element.tag.rpartition("}")[2]
     if tag in ("metadata", "style") or element.attrib.get("style") == "fill: none":
         return ""
@@ -103,7 +103,7 @@ def _element(element: ElementTree.Element, referenced: set[str], name: str) -> s
 
 
 def _attribute(key: str, value: str, name: str) -> tuple[str, str]:
-    """Return an attribute as it is on the page: colours as variables, names with that of the figure before them."""
+    """Return an attribute for the page: colours become variables, identifiers get the figure's name as a prefix."""
     if key == "id":
         return key, f"{name}-{value}"
     if key == _LINK:

@@ -18,7 +18,7 @@ from opdop.runs.files import write_whole
 
 @dataclass(frozen=True)
 class Written:
-    """Where a report is."""
+    """The files of a report."""
 
     page: Path
     figures: tuple[Path, ...]
@@ -31,9 +31,20 @@ def write_report(
     kinds: Sequence[str] = figures.KINDS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Written:
-    """Write the page, and each figure in every one of `kinds` into the folder beside it that has the page's name.
+    """Write the page, and each figure as a file. The same runs give the same bytes.
 
-    The same runs give the same bytes. `progress` is told how many of the figures are drawn.
+    Args:
+        collection: the runs, from `collect` or `gather`.
+        file: the page, ending in .html; the figures of `x.html` go to the folder `x/figures`.
+        kinds: the file endings with which each figure is saved.
+        progress: called with (drawn, total) after each figure.
+
+    Returns:
+        The paths of the page and of the figures.
+
+    Raises:
+        InvalidParameterError: the name does not end in .html, or the folder cannot be written to.
+
     """
     target = Path(file)
     if target.suffix.lower() not in (".html", ".htm"):
@@ -51,7 +62,7 @@ def write_report(
         drawn[key] = []
         for picture in wanted:
             with warnings.catch_warnings():
-                # Of letters that the figures' font lacks; on the page the reader's own fonts have them.
+                # The figures' font may lack a letter of a name; the page uses the reader's fonts.
                 warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
                 figure = picture.draw()
                 written += [figures.save(figure, folder / f"{picture.name}{kind}") for kind in kinds]

@@ -1,8 +1,9 @@
-"""Runs in a folder, put together as a report needs them: by problem, and within it by everything but the seed."""
+"""Read the runs in a folder and group them: by problem, and within a problem by every setting but the seed."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ import numpy as np
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
 from opdop.model.validation import Floats
-from opdop.report.summary.run_summary import Learnt, Measure
+from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.statistics import Band, band
 from opdop.report.terminal.tables import setting_text
 from opdop.runs import CHECKPOINT, Run, RunConfig, fingerprint, settings
@@ -25,7 +26,7 @@ _LONGEST = 10 * 2**20  # bytes of a text file that comes with the runs
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ in nothing but their seed, by seed."""
+    """Runs that differ only in their seed, in the order of their seeds."""
 
     label: str
     runs: tuple[Run, ...]
@@ -36,21 +37,21 @@ class Group:
         return tuple(run.config.seed for run in self.runs)
 
     @cached_property
-    def learnt(self) -> tuple[Learnt, ...]:
-        """Each run with everything that is asked of it."""
-        return tuple(Learnt(run) for run in self.runs)
+    def summaries(self) -> tuple[RunSummary, ...]:
+        """The summary of each run."""
+        return tuple(RunSummary(run) for run in self.runs)
 
     @property
     def episodes(self) -> int:
-        """How many episodes all runs have played."""
-        return min(each.episodes for each in self.learnt)
+        """The number of episodes that every run has played."""
+        return min(each.episodes for each in self.summaries)
 
     @cached_property
     def grid(self) -> Floats:
-        """The episodes at which all runs can be compared, [K'].
+        """The episodes at which the runs are compared, [K'].
 
-        Runs of one plan are recorded at the same episodes. Otherwise it is every episode that some run has recorded,
-        from where all have begun to where the first ends, and what is between two records lies on a line.
+        These are all episodes that some run recorded, within the range that every run covers. Values between two
+        records are interpolated linearly. Runs of one configuration are recorded at the same episodes.
         """
         recorded = [run.episodes for run in self.runs]
         first, last = max(each[0] for each in recorded), min(each[-1] for each in recorded)
@@ -63,28 +64,28 @@ class Group:
         return np.array([np.interp(self.grid, run.episodes, run.history[name].to_numpy()) for run in self.runs])
 
     def average(self, name: str) -> Floats:
-        """Return a column of sums as averages so far, [n, K']."""
+        """Return a column of cumulative sums as averages per episode, [n, K']."""
         return self.column(name) / self.grid
 
 
 @dataclass(frozen=True)
-class Cost:
-    """One of the three things that learning is measured by, with its unit."""
+class Metric:
+    """Regret, violation or hard violation, with its unit."""
 
-    key: str  # its column
+    key: str  # its column in the history
     scale: float  # own units in a model unit
     unit: str
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name in sentences."""
         return self.key.replace("_", " ")
 
-    def finals(self, group: Group) -> dict[int, float]:
-        """Return the average per episode over all episodes by seed, in own units."""
+    def per_episode(self, group: Group) -> dict[int, float]:
+        """Return the average over all episodes of each run by seed, in own units."""
         return {
-            seed: self.scale * each.final(self.key) / each.episodes
-            for seed, each in zip(group.seeds, group.learnt, strict=True)
+            seed: self.scale * each.at_end(self.key) / each.episodes
+            for seed, each in zip(group.seeds, group.summaries, strict=True)
         }
 
 
@@ -92,23 +93,23 @@ class Cost:
 class Section:
     """All groups of one problem."""
 
-    key: str  # a name for files, different for each section
+    key: str  # a name for files that no other section has
     groups: tuple[Group, ...]
 
     @property
-    def learnt(self) -> Learnt:
-        """The first run, for what all have in common: the problem, its optimum, its units."""
-        return self.groups[0].learnt[0]
+    def summary(self) -> RunSummary:
+        """The summary of the first run, for what all runs share: the problem, its optimum, its units."""
+        return self.groups[0].summaries[0]
 
     @property
     def name(self) -> str:
         """The problem's name."""
-        return self.learnt.run.display.name
+        return self.summary.run.display.name
 
     @cached_property
     def cmdp(self) -> TabularCMDP | None:
-        """The model, built again; None if it is not a problem that ships, or no longer the same."""
-        run = self.learnt.run
+        """The model, rebuilt from its name; None if no shipped problem has this name, or it has changed since."""
+        run = self.summary.run
         if run.config.problem not in environments():
             return None
         try:
@@ -118,11 +119,13 @@ class Section:
         return built.tabular() if fingerprint(built) == run.origin["model"] else None
 
     @property
-    def costs(self) -> tuple[Cost, Cost, Cost]:
-        """Regret, violation and hard violation in own units, or in model units where there is no single own one."""
-        learnt = self.learnt
-        regret, soft, hard = (_cost(each) for each in (learnt.regret, learnt.violation, learnt.hard_violation))
-        return regret, soft, hard
+    def metrics(self) -> tuple[Metric, ...]:
+        """Regret, violation and hard violation: in own units, or in model units if the constraints' units differ."""
+        measures = (self.summary.regret, self.summary.violation, self.summary.hard_violation)
+        return tuple(
+            Metric(each.name.replace(" ", "_"), each.scale or 1.0, "model units" if each.scale is None else each.unit)
+            for each in measures
+        )
 
     @property
     def seeds(self) -> int:
@@ -131,7 +134,7 @@ class Section:
 
     @property
     def total_runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return sum(len(group.runs) for group in self.groups)
 
 
@@ -145,24 +148,32 @@ class Missing:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Everything that a report is made from."""
+    """All runs of a report, grouped, with the runs that cannot be shown."""
 
     name: str  # of the folder
     sections: tuple[Section, ...]
     missing: tuple[Missing, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    spec: str = ""  # the sweep's, if the runs are of one
+    spec: str = ""  # of the sweep that made the runs, if one did
 
     @property
     def total_runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return sum(section.total_runs for section in self.sections)
 
 
 def collect(folder: str | Path) -> Collection:
-    """Read the run in a folder, or all runs below it; what cannot be read is listed, with the reason.
+    """Read the run in a folder, or all runs below it, and group them.
 
-    A folder of runs is that of a sweep, or any folder whose folders have a run each.
+    Args:
+        folder: of one run, of a sweep, or any folder with one run in each subfolder.
+
+    Returns:
+        The groups. A run that cannot be read is listed in `missing`, with the reason.
+
+    Raises:
+        InvalidParameterError: there is no such folder, or no run in it can be shown.
+
     """
     root = Path(folder)
     if not root.is_dir():
@@ -173,9 +184,9 @@ def collect(folder: str | Path) -> Collection:
         shown = place.relative_to(root).as_posix()
         try:
             run = Run.load(place)
-            Learnt(run)
+            RunSummary(run)  # raises where no optimum is known
             if len(run.display.quantities) != 1 + len(run.thresholds):
-                raise OpdopError("its units are not those of its signals.")
+                raise OpdopError("its display does not have one quantity for each signal.")
             found[shown] = run
         except OpdopError as error:
             reason = str(error).replace(f"{root}/", "").replace(str(root), root.name)
@@ -191,13 +202,13 @@ def collect(folder: str | Path) -> Collection:
 
 
 def gather(runs: Iterable[Run], name: str = "runs") -> Collection:
-    """Put runs that are in memory together as `collect` does with a folder."""
+    """Group runs that are in memory, as `collect` does with those in a folder."""
     sections, repeated = _sections({f"run {i}": run for i, run in enumerate(runs)})
     return Collection(name, sections, tuple(repeated))
 
 
 def _places(root: Path) -> Iterator[Path]:
-    """Return the folders that have, or should have, a run."""
+    """Return the folders that hold a run or a checkpoint."""
     if (root / _RUN).exists():
         yield root
         return
@@ -208,7 +219,7 @@ def _places(root: Path) -> Iterator[Path]:
 
 
 def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
-    """Group runs by problem and then by everything but the seed; the same run twice counts once."""
+    """Group runs by problem, then by every setting but the seed; a repeated run is listed as missing."""
     problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
     repeated = []
     for place, run in ((place, replace(run, display=_printable(run.display))) for place, run in runs.items()):
@@ -226,7 +237,7 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
         members = [tuple(run for _, (_, run) in sorted(seeds.items())) for seeds in groups.values()]
         labels = _labels([each[0].config for each in members])
         ordered = sorted(zip(labels, members, strict=True), key=lambda item: item[0])
-        key = _free(_file_name(members[0][0].display.name), used)
+        key = _unused(file_name(members[0][0].display.name)[:60] or "problem", used)
         sections.append(Section(key, tuple(Group(label, each) for label, each in ordered)))
     return tuple(sections), repeated
 
@@ -236,7 +247,7 @@ def _key(data: Mapping[str, Any]) -> str:
 
 
 def _printable(display: Display) -> Display:
-    """Return a display without signs that neither a figure nor a page may have."""
+    """Return a display without control characters, which neither a figure nor a page may contain."""
     quantities = tuple(
         replace(each, name=printable(each.name), unit=printable(each.unit)) for each in display.quantities
     )
@@ -244,12 +255,21 @@ def _printable(display: Display) -> Display:
 
 
 def printable(text: object) -> str:
-    """Return a text without control characters; line ends stay."""
-    return "".join(sign for sign in str(text) if sign in "\n\t" or sign.isprintable())
+    """Return a text without control characters, except line ends and tabs."""
+    return "".join(letter for letter in str(text) if letter in "\n\t" or letter.isprintable())
+
+
+def file_name(text: str) -> str:
+    """Return a text as part of a file name: lower-case ASCII letters and digits, joined by hyphens.
+
+    >>> file_name("Factored, radius_scale=0.1")
+    'factored-radius-scale-0-1'
+    """
+    return "-".join(re.findall("[a-z0-9]+", text.lower()))
 
 
 def _labels(configs: list[RunConfig]) -> list[str]:
-    """Return the shortest names that tell groups apart: the algorithm, and what they differ in."""
+    """Return a name for each group: the algorithm, and the settings in which the groups differ."""
     varying = [name for name in settings() if len({_key({"": getattr(each, name)}) for each in configs}) > 1]
     if all(config.planned_episodes == config.episodes for config in configs):
         varying = [name for name in varying if name != "planned_episodes"]
@@ -265,23 +285,17 @@ def _labels(configs: list[RunConfig]) -> list[str]:
                 words.append(settings()[name].label.format(shown))
         labels.append(" ".join(words))
     used: set[str] = set()
-    return [_free(printable(label), used) for label in labels]
+    return [_unused(printable(label), used) for label in labels]
 
 
-def _free(name: str, used: set[str]) -> str:
-    """Return a name that is not used yet, and take it."""
+def _unused(name: str, used: set[str]) -> str:
+    """Return the name, with a number if it is used already, and add it to `used`."""
     free, count = name, 1
     while free in used:
         count += 1
         free = f"{name}-{count}"
     used.add(free)
     return free
-
-
-def _file_name(name: str) -> str:
-    """Return a name with nothing in it that a file system or a page could take amiss."""
-    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
-    return "-".join(part for part in plain.split("-") if part)[:60] or "problem"
 
 
 def _failed(folder: Path) -> list[Missing]:
@@ -303,19 +317,20 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _text(file: Path) -> str:
-    """Return a small text file; nothing if there is none."""
+    """Return the contents of a small text file; an empty text if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8") if file.is_file() and file.stat().st_size < _LONGEST else ""
     except (OSError, ValueError):
         return ""
 
 
-def _cost(measure: Measure) -> Cost:
-    unit = "model units" if measure.scale is None else measure.unit
-    return Cost(measure.name.replace(" ", "_"), measure.scale or 1.0, unit)
+def average_band(group: Group, signal: int) -> Band:
+    """Return the value of a group's average policies in one signal, in own units, over the seeds."""
+    quantity = group.runs[0].display.quantities[signal]
+    return band([quantity.shown(float(run.average.totals[signal])) for run in group.runs])
 
 
-def final_band(section: Section, group: Group, signal: int) -> Band:
-    """Return what the average policy of a group attains of a signal, in own units, over its seeds."""
-    quantity = section.learnt.run.display.quantities[signal]
-    return band(np.array([quantity.shown(float(run.average.totals[signal])) for run in group.runs]))
+def final_band(group: Group, signal: int) -> Band:
+    """Return the value of a group's final policies in one signal, in own units, over the seeds."""
+    quantity = group.runs[0].display.quantities[signal]
+    return band([quantity.shown(float(each.final_values.totals[signal])) for each in group.summaries])

@@ -1,94 +1,91 @@
-"""The guarantee card of a run in words and as data: what was promised, on which assumptions, and what was measured."""
+"""The guarantee of a run in words and as data: its bounds, their assumptions, and what was measured."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from opdop.report.summary.solution import short_number
-from opdop.theory import Guarantee
 
 if TYPE_CHECKING:
-    from opdop.report.summary.run_summary import Learnt, Measure
+    from opdop.report.summary.run_summary import Measure, RunSummary
 
-_MET = {True: "true here", False: "NOT TRUE here", None: "taken on trust"}
+_MET = {True: "satisfied", False: "NOT SATISFIED", None: "not checked"}
 
 
-def card_lines(learnt: Learnt) -> list[tuple[str, str]]:
-    """Return the card as labelled lines."""
-    card = learnt.guarantee
-    if not card.certified:
-        finite = "nodes" not in learnt.run.constants  # of continuous states nothing is verified
-        rest = " What holds all the same, `opdop verify` shows." if finite else ""
+def card_lines(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return the guarantee as lines of a label and a text; a label is empty where it repeats."""
+    card = summary.guarantee
+    if card.probability is None:
+        finite = "nodes" not in summary.run.constants  # nothing is verified for continuous states
+        rest = " `opdop verify` checks what holds nevertheless." if finite else ""
         return [("guarantee", f"none: {card.why}.{rest}")]
-    promised = [_bound("regret", card.regret(), learnt.regret)]
-    shares = [_share("regret", learnt.regret, card.regret())]
-    if card.constraints:
-        promised.append(_bound("violation", card.violation(), learnt.violation))
-        shares.append(_share("violation", learnt.violation, card.violation()))
-    rest = "" if card.constraints else "; nothing is promised about the promises' violation"
-    words = f"with probability {card.probability:.4g} at least, {' and '.join(promised)} in all{rest}"
-    lines = [("guarantee", words), ("", _reach(card, learnt.shape[0]))]
-    lines += [
-        ("assumes" if i == 0 else "", f"{each.words} ({_MET[each.met]})") for i, each in enumerate(card.assumptions)
+    bounds = bounded(summary)
+    texts = [f"{name} <= {_in_unit(measure, bound)}" for name, (measure, bound) in bounds.items()]
+    rest = "" if card.constraints else "; the violation has no bound"
+    lines = [
+        ("guarantee", f"with probability at least {card.probability:.4g}, {' and '.join(texts)} in total{rest}"),
+        ("", _vacuity(summary)),
+        *(("", f"assumption, {_MET[each.met]}: {each.words}") for each in card.assumptions),
     ]
-    lines.append(("measured", ", ".join(shares) + ("" if learnt.exact else " (estimates: not every episode was)")))
-    return lines
+    shares = ", ".join(_share(name, measure.total / bound) for name, (measure, bound) in bounds.items())
+    return [*lines, ("measured", shares + ("" if summary.exact else " (estimated: not every episode was measured)"))]
 
 
-def is_kept(learnt: Learnt) -> bool:
-    """Whether a run's regret and violation are within the bounds that it was promised."""
-    card = learnt.guarantee
-    kept = learnt.regret.total <= card.regret()
-    return kept and (not card.constraints or learnt.violation.total <= card.violation())
+def bounded(summary: RunSummary) -> dict[str, tuple[Measure, float]]:
+    """Return the measured totals that have a bound, each with its bound in model units; none without a guarantee."""
+    card = summary.guarantee
+    if card.probability is None:
+        return {}
+    regret = {"regret": (summary.regret, card.regret())}
+    return {**regret, "violation": (summary.violation, card.violation())} if card.constraints else regret
 
 
-def card_record(learnt: Learnt) -> dict[str, Any]:
-    """Return the card as plain data."""
-    card = learnt.guarantee
-    regret = _record("regret", card, learnt.regret) if card.certified else None
-    violation = _record("violation", card, learnt.violation) if card.certified and card.constraints else None
+def is_within_bounds(summary: RunSummary) -> bool:
+    """Return whether every measured total that has a bound is within it."""
+    return all(measure.total <= bound for measure, bound in bounded(summary).values())
+
+
+def card_record(summary: RunSummary) -> dict[str, Any]:
+    """Return the guarantee as plain data; docs/command-line.md explains every key."""
+    card, bounds = summary.guarantee, bounded(summary)
+    records: dict[str, Any] = {"regret": None, "violation": None}
+    for name, (measure, bound) in bounds.items():
+        records[name] = {
+            "bound": {"model": bound, "own": None if measure.scale is None else bound * measure.scale},
+            "terms": [{"name": term, "model": value} for term, value in card.terms(name).items()],
+            "trivial": card.trivial,
+            "useful_from": card.useful_from(name),
+            "measured_over_bound": measure.total / bound,
+            "within_bound": measure.total <= bound,
+        }
     return {
         "preset": card.preset,
-        "promised": card.certified,
+        "certified": card.probability is not None,
         "probability": card.probability,
         "why_not": card.why or None,
-        "regret": regret,
-        "violation": violation,
+        **records,
         "assumptions": [{"words": each.words, "met": each.met} for each in card.assumptions],
     }
 
 
-def _record(name: str, card: Guarantee, measured: Measure) -> dict[str, Any]:
-    bound = card.regret() if name == "regret" else card.violation()
-    return {
-        "bound": {"model": bound, "own": None if measured.scale is None else bound * measured.scale},
-        "terms": [{"name": term, "model": value} for term, value in card.terms(name).items()],
-        "trivial": card.trivial,
-        "useful_from": card.useful_from(name),
-        "measured_over_bound": measured.total / bound,
-        "kept": measured.total <= bound,
-    }
+def _in_unit(measure: Measure, value: float) -> str:
+    unit = "model units" if measure.scale is None else measure.unit
+    return f"{short_number(measure.shown(value))} {unit}".rstrip()
 
 
-def _bound(name: str, bound: float, measured: Measure) -> str:
-    unit = "model units" if measured.scale is None else measured.unit
-    return f"{name} <= {short_number(measured.shown(bound))} {unit}".rstrip()
+def _share(name: str, share: float) -> str:
+    if share > 1.0:
+        return f"{name} ABOVE its bound, {short_number(share)} times"
+    return f"{name} {max(share, 0.0):.2%} of its bound"
 
 
-def _share(name: str, measured: Measure, bound: float) -> str:
-    if measured.total > bound:
-        return f"{name} ABOVE its bound, {short_number(measured.total / bound)} times"
-    return f"{name} {max(measured.total / bound, 0.0):.2%} of its bound"
-
-
-def _reach(card: Guarantee, horizon: int) -> str:
-    """Return whether the bounds say anything yet, and from when on they do."""
-    begins = {"regret": card.useful_from("regret")}
-    if card.constraints:
-        begins["violation"] = card.useful_from("violation")
-    words = " and ".join(
-        f"for the {name} from K = {'beyond 1e60' if k is None else f'{k:,}'}" for name, k in begins.items()
-    )
-    total = card.regret()
-    now = "below" if total < card.trivial else "above"
-    return f"now the regret's bound is {now} K H, which needs no proof; bounds are below it {words} on (H = {horizon})"
+def _vacuity(summary: RunSummary) -> str:
+    """Return which bounds are vacuous, that is not below K H, and from which K on they are not."""
+    card = summary.guarantee
+    parts = []
+    for name, (_, bound) in bounded(summary).items():
+        begins = card.useful_from(name)
+        first = "beyond 1e60" if begins is None else f"{begins:,}"
+        vacuous = "not vacuous: it" if bound < card.trivial else "vacuous: it"
+        parts.append(f"the bound on the {name} is {vacuous} is below the trivial K H from K = {first} on")
+    return "; ".join(parts)

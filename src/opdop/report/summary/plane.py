@@ -1,4 +1,4 @@
-"""The reward-utility plane of a problem: everything that policies can attain, and the best of it, traced exactly.
+"""The reward-utility plane of a problem: the attainable set of values and its Pareto frontier, traced exactly.
 
 The totals (V_g, V_r) of all policies form a convex polygon. Its corners belong to deterministic policies, and one
 backward induction finds the corner that lies farthest in a given direction. An edge between two known corners is
@@ -24,24 +24,25 @@ _NO_THRESHOLD = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """What policies attain, in model units; a row is (utility, reward)."""
+    """The attainable set, in model units; a row is (utility, reward)."""
 
-    hull: Floats  # [n, 2], corners of all that is attainable, counterclockwise
-    frontier: Floats  # [m, 2], corners of its best side, from the largest reward to the largest utility
-    complete: bool  # whether no corner of the frontier is missing that would show
+    hull: Floats  # [n, 2], corners of the attainable set, counterclockwise
+    frontier: Floats  # [m, 2], corners of the Pareto frontier, from the largest reward to the largest utility
+    complete: bool  # whether the frontier has no missing corner beyond the tolerance
     passes: int
 
 
 def trace(cmdp: TabularCMDP, *, tolerance: float = 1e-4, passes: int = 400) -> Plane:
-    """Trace what policies attain in a model with one constraint.
+    """Trace the attainable set of a model with one constraint.
 
     Edges are split until every corner is found that lies more than `tolerance` of the extent beyond an edge, or until
     `passes` backward inductions are made. All corners are exact, and mixtures attain the edges between them.
+    Raises InvalidModelError if the model has several constraints.
     """
     if cmdp.num_constraints != 1:
         raise InvalidModelError(f"the plane is for one constraint; this model has {cmdp.num_constraints}: use a slice.")
     oracle = Oracle(cmdp)
-    # The frontier alone first, as it is small on the scale of all that is attainable where most policies are bad.
+    # The frontier is traced first and on its own scale, as it can be small compared with the whole set.
     most_reward, most_utility = _corner(oracle, (0.0, 1.0), (1.0, 0.0)), _corner(oracle, (1.0, 0.0), (0.0, 1.0))
     best_side, complete = _refine(oracle, [most_utility, most_reward], tolerance, passes // 2)
     least_reward = _corner(oracle, (0.0, -1.0), (1.0, 0.0)), _corner(oracle, (0.0, -1.0), (-1.0, 0.0))
@@ -54,15 +55,16 @@ def trace(cmdp: TabularCMDP, *, tolerance: float = 1e-4, passes: int = 400) -> P
 
 
 def slices(cmdp: TabularCMDP, optimum: Optimum, constraint: int, *, points: int = 16) -> Floats:
-    """Return the best reward for many values of one threshold, all others kept: [points, 2] of (threshold, reward).
+    """Return the optimal reward for many values of one threshold: rows (threshold, reward), at least `points` of them.
 
-    It goes from what the other promises alone lead to, to the most that is possible beside them.
+    The other thresholds stay as they are. The first value is the utility of the optimum without this constraint, and
+    the last one is nearly the largest utility that the other constraints allow.
     """
     others = np.where(np.arange(cmdp.num_constraints) == constraint, _NO_THRESHOLD, cmdp.thresholds)
     without = solve(_altered(cmdp, others))
     most = solve(_altered(cmdp, others, reward=cmdp.utilities[constraint])).value
     start = without.utility_values[constraint]
-    levels = start + (most - start) * np.linspace(0.0, 1.0 - 1e-6, points)  # the end itself has no slack but rounding
+    levels = start + (most - start) * np.linspace(0.0, 1.0 - 1e-6, points)  # at the end itself the slack is 0
     levels = np.unique(np.append(levels, cmdp.thresholds[constraint]))
     curve = []
     for level in levels:
@@ -81,7 +83,7 @@ def _corner(oracle: Oracle, direction: tuple[float, float], second: tuple[float,
 def _refine(oracle: Oracle, path: list[Floats], tolerance: float, passes: int) -> tuple[list[Floats], bool]:
     """Split the edges of a counterclockwise path, longest first, until no corner lies beyond an edge.
 
-    Return the path, and whether all its edges were looked at.
+    Return the path, and whether all its edges were examined.
     """
     extent = np.ptp(np.array(path), axis=0)
     extent = np.where(extent > 0.0, extent, 1.0)

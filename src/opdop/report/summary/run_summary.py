@@ -1,9 +1,9 @@
-"""What a run has learnt as people ask for it: its policies beside the optimum, in the problem's own units."""
+"""The summary of a run: its policies beside the optimum, in the problem's own units."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,19 +13,26 @@ from opdop.model import InvalidParameterError, Quantity
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.report.summary.guarantee_card import card_record
-from opdop.report.summary.solution import Promise, both, plain_value, promises, short_number, words_of
+from opdop.report.summary.solution import (
+    ConstraintSummary,
+    both,
+    constraint_summaries,
+    plain_value,
+    short_number,
+    words_of,
+)
 from opdop.runs import Run
 from opdop.theory import Guarantee, guarantee
 
-RUN_FORMAT = "opdop.run/1"
+RUN_FORMAT = "opdop.run/2"
 
-# Rounding in sums of many episodes: a promise broken by less, in model units and for each stage, is kept.
-KEPT = 1e-9
+# Rounding in sums over many episodes: a constraint violated by less, in model units per stage, counts as satisfied.
+SATISFIED_WITHIN = 1e-9
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A sum over all episodes; `scale` is own units in a model unit, None where no single quantity is meant."""
+    """A sum over all episodes; `scale` is how many own units a model unit is, None if constraints differ in units."""
 
     name: str
     total: float  # in model units
@@ -39,11 +46,11 @@ class Measure:
         return self.total / self.episodes
 
     def shown(self, value: float) -> float:
-        """Return a value in own units, or in model units where no single quantity is meant."""
+        """Return a value in own units, or in model units if `scale` is None."""
         return value if self.scale is None else value * self.scale
 
     def record(self) -> dict[str, Any]:
-        """Return this as plain data."""
+        """Return the average and the total as plain data, in model units and in own units."""
         return {"per_episode": self._pair(self.per_episode), "total": self._pair(self.total)}
 
     def _pair(self, value: float) -> dict[str, float | None]:
@@ -51,8 +58,11 @@ class Measure:
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
-    """A run on a known model, with everything that a table, a figure or a program asks of it."""
+class RunSummary:
+    """A run on a known model, with everything that tables, figures and JSON show of it.
+
+    Raises InvalidParameterError if the model of the run is not known.
+    """
 
     run: Run
 
@@ -67,24 +77,24 @@ class Learnt:
         return self.run.optimum
 
     @property
-    def last(self) -> Values:
-        """The true values of the last policy."""
+    def final_values(self) -> Values:
+        """The true values of the final policy."""
         assert self.run.last is not None
         return self.run.last
 
     @property
     def reward(self) -> Quantity:
-        """What the reward means."""
+        """The name and the unit of the reward."""
         return self.run.display.quantities[0]
 
     @cached_property
-    def promises(self) -> tuple[Promise, ...]:
+    def constraints(self) -> tuple[ConstraintSummary, ...]:
         """The constraints, in the model's order."""
-        return promises(self.run.display.quantities, self.run.thresholds, self.optimum)
+        return constraint_summaries(self.run.display.quantities, self.run.thresholds, self.optimum)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the run's constants promise, and on which assumptions."""
+        """The guarantee of the run's constants, and its assumptions."""
         return guarantee(
             self.run.constants,
             shape=self.shape,
@@ -103,7 +113,7 @@ class Learnt:
 
     @property
     def episodes_per_second(self) -> float:
-        """How fast they were played."""
+        """How many episodes were played per second, measuring included."""
         return self.episodes / max(self.run.seconds, 1e-9)
 
     @property
@@ -113,8 +123,8 @@ class Learnt:
         return H, S, A
 
     @property
-    def ignores_promises(self) -> bool:
-        """Whether the algorithm looks for the best reward alone."""
+    def ignores_constraints(self) -> bool:
+        """Whether the algorithm maximises the reward alone."""
         return self.run.config.algorithm.endswith("oppo")
 
     @property
@@ -133,8 +143,8 @@ class Learnt:
         values: Floats = self.run.history[name].to_numpy()
         return values
 
-    def final(self, name: str) -> float:
-        """Return a column's value after the last episode."""
+    def at_end(self, name: str) -> float:
+        """Return a column's value after the final episode."""
         return float(self.run.history[name][-1])
 
     # What was measured ------------------------------------------------------------------------------------------------
@@ -142,85 +152,76 @@ class Learnt:
     @property
     def regret(self) -> Measure:
         """Reward lost against the optimum; negative if the policies had more of it than the optimum."""
-        return Measure("regret", self.final("regret"), self.episodes, abs(self.reward.scale), self.reward.unit)
+        return self._measure("regret", self.at_end("regret"), self.reward)
 
     @property
     def shortfalls(self) -> tuple[Measure, ...]:
-        """The paper's violation of each promise before it is cut at 0: later slack pays for earlier violation."""
+        """The sum of threshold minus utility for each constraint: its violation before it is cut at 0."""
         return tuple(
-            Measure(
-                promise.quantity.name,
-                self.final(f"shortfall_{i}"),
-                self.episodes,
-                abs(promise.quantity.scale),
-                promise.quantity.unit,
-            )
-            for i, promise in enumerate(self.promises)
+            self._measure(each.quantity.name, self.at_end(f"shortfall_{i}"), each.quantity)
+            for i, each in enumerate(self.constraints)
         )
 
     @property
     def violations(self) -> tuple[Measure, ...]:
-        """The paper's violation of each promise."""
-        return tuple(
-            Measure(each.name, max(each.total, 0.0), each.episodes, each.scale, each.unit) for each in self.shortfalls
-        )
+        """The violation of each constraint; slack cancels."""
+        return tuple(replace(each, total=max(each.total, 0.0)) for each in self.shortfalls)
 
     @property
     def violation(self) -> Measure:
-        """The paper's violation of the promise that is broken most."""
-        return self._joint("violation", self.final("violation"))
+        """The violation of the most violated constraint; slack cancels."""
+        return self._joint("violation", self.at_end("violation"))
 
     @property
     def hard_violation(self) -> Measure:
-        """Violation that is never paid back: in each episode, of the promise that is broken most."""
-        return self._joint("hard violation", self.final("hard_violation"))
+        """The sum over episodes of the violation of the most violated constraint; slack never cancels."""
+        return self._joint("hard violation", self.at_end("hard_violation"))
+
+    def _measure(self, name: str, total: float, quantity: Quantity) -> Measure:
+        return Measure(name, total, self.episodes, abs(quantity.scale), quantity.unit)
 
     def _joint(self, name: str, total: float) -> Measure:
-        """Return a measure over all promises; in own units if they have one."""
-        scales = {(abs(promise.quantity.scale), promise.quantity.unit) for promise in self.promises}
+        """Return a measure over all constraints; in own units if they share one."""
+        scales = {(abs(each.quantity.scale), each.quantity.unit) for each in self.constraints}
         scale, unit = next(iter(scales)) if len(scales) == 1 else (None, "")
         return Measure(name, total, self.episodes, scale, unit)
 
-    @property
-    def multipliers(self) -> tuple[float, ...]:
-        """The multipliers after the last episode, in own units."""
-        return tuple(self.final(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
+    def final_multiplier(self, i: int) -> float:
+        """Return the multiplier of constraint i after the final episode, in model units."""
+        return self.at_end(f"dual_{i}")
 
-    @property
-    def usual_multipliers(self) -> tuple[float, ...]:
-        """The mean multipliers over the second half of all episodes, in own units: where a restless one has been."""
-        return tuple(self._late_mean(f"dual_{i}") * promise.price_scale for i, promise in enumerate(self.promises))
+    def late_multiplier(self, i: int) -> float:
+        """Return the mean multiplier of constraint i over the second half of all episodes, in model units.
 
-    def _late_mean(self, name: str) -> float:
-        """Return a column's mean over the second half; each record stands for the episodes since the one before."""
-        episodes, values = (self.run.history[each].to_numpy() for each in ("episode", name))
-        stands_for = np.diff(np.maximum(np.concatenate([[0.0], episodes]), episodes[-1] / 2.0))
-        return float(stands_for @ values / stands_for.sum())
+        Each record counts for the episodes since the record before it.
+        """
+        episodes, values = self.column("episode"), self.column(f"dual_{i}")
+        weights = np.diff(np.maximum(np.concatenate([[0.0], episodes]), episodes[-1] / 2.0))
+        return float(weights @ values / weights.sum())
 
     # In words ---------------------------------------------------------------------------------------------------------
 
     @property
     def verdict(self) -> str:
         """One sentence on the average policy."""
-        kept = [shortfall.total <= KEPT * self.shape[0] * self.episodes for shortfall in self.shortfalls]
-        broken = [
-            f"{_the_promise(promise, len(kept))} by {about(measure.shown(measure.per_episode))} {measure.unit}"
-            for promise, measure, fine in zip(self.promises, self.violations, kept, strict=True)
-            if not fine
+        tolerance = SATISFIED_WITHIN * self.shape[0] * self.episodes
+        several = len(self.constraints) > 1
+        violated = [
+            f"the constraint{f' on {each.name}' * several} by {about(each.shown(each.per_episode))} {each.unit}".strip()
+            for each in self.shortfalls
+            if each.total > tolerance
         ]
-        every = "the promise" if len(kept) == 1 else "every promise"
-        promised = (
-            f"breaks {' and '.join(each.rstrip() for each in broken)} per episode" if broken else f"keeps {every}"
-        )
-        better = self.regret.total < 0.0
-        joined = ", because it" if better and broken else " and"
-        return f"The average policy {self._distance()}{joined} {promised}."
+        result = f"satisfies {'every' if several else 'the'} constraint"
+        if violated:
+            result = f"violates {' and '.join(violated)} per episode"
+        joined = ", because it" if violated and self.regret.total < 0.0 else " and"
+        return f"The average policy {self._distance()}{joined} {result}."
 
     def _distance(self) -> str:
-        """Return how far the average policy's reward is from the optimum's."""
+        """Return how far the average policy's reward is from the optimum."""
         regret = self.regret
         lost, best = regret.shown(regret.per_episode), abs(self.reward.shown(self.optimum.value))
-        if best <= abs(lost) * 1e-3:  # a share of nothing says nothing
+        if best <= abs(lost) * 1e-3:  # a share of nearly 0 says nothing
             worse = "worse" if lost > 0.0 else "better"
             return f"is {about(abs(lost))} {regret.unit}".rstrip() + f" per episode {worse} than the optimum"
         share = percent(abs(lost) / best)
@@ -230,37 +231,39 @@ class Learnt:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What one must know to read the numbers rightly; often nothing."""
-        many = len(self.promises) > 1
+        """Warnings that the numbers need; often none."""
+        many = len(self.constraints) > 1
         notes = []
-        if self.ignores_promises:
+        if self.ignores_constraints:
             notes.append(
-                f"This algorithm ignores the promise{'s' if many else ''}: it looks for the best reward alone. Compare "
-                "it with the column 'no promise'."
+                f"This algorithm ignores the constraint{'s' if many else ''} and maximises the reward alone. Compare "
+                "it with the column 'unconstrained policy'."
             )
-        for promise in self.promises:
-            if not promise.binds:
-                subject = f"The promise on {promise.quantity.name}" if many else "The promise"
-                notes.append(f"{subject} does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.")
+        for constraint in self.constraints:
+            if not constraint.binds:
+                subject = f"The constraint on {constraint.quantity.name}" if many else "The constraint"
+                notes.append(f"{subject} does not bind: it costs no reward, and its multiplier Y* is 0.")
         if not self.exact:
             every = self.run.config.measure_every
             notes.append(
-                f"One episode in {every:,} was measured and stands for the {every - 1:,} after it, so averages, regret "
-                "and violations are estimates and not exact sums; the learning itself is the same."
+                f"One episode in {every:,} was measured, and its values are used for the {every - 1:,} after it. "
+                "Averages, regret and violations are estimates and not exact sums. Learning is not affected."
             )
         if "discretisation" in self.run.origin:
             notes.append(
-                "States are continuous: the learner saw them as they are. The optimum and all values are those of a "
+                "The states are continuous, and the learner sees them so. The optimum and all values are those of a "
                 "discretisation."
             )
         if "doubling_phase" in self.run.constants:
-            notes.append("The plan doubled as it was used up; the constants are those of the last plan.")
+            notes.append(
+                "The planned K was doubled whenever it was reached; the constants are those of the final plan."
+            )
         return tuple(notes)
 
     # As data ----------------------------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """Return all of this as plain data for JSON; docs/command-line.md explains every key."""
+        """Return the summary as plain data for JSON; docs/command-line.md explains every key."""
         run, optimum = self.run, self.optimum
         H, S, A = self.shape
         config = run.config
@@ -271,7 +274,7 @@ class Learnt:
             "states": S,
             "actions": A,
             "stages": H,
-            "constraints": len(self.promises),
+            "num_constraints": len(self.constraints),
             "algorithm": config.algorithm,
             "episodes": self.episodes,
             **{key: getattr(config, key) for key in ("seed", "preset", "noisy", "measure_every")},
@@ -282,15 +285,15 @@ class Learnt:
                 **words_of(self.reward),
                 "optimum": both(self.reward, optimum.value),
                 "average": both(self.reward, run.average.reward),
-                "last": both(self.reward, self.last.reward),
+                "final": both(self.reward, self.final_values.reward),
                 "unconstrained": both(self.reward, optimum.unconstrained.reward),
-                "estimated": both(self.reward, self.final("estimated_reward")),
+                "estimated": both(self.reward, self.at_end("estimated_reward")),
             },
-            "promises": [self._promise_record(i, promise) for i, promise in enumerate(self.promises)],
+            "constraints": [self._constraint_record(i, constraint) for i, constraint in enumerate(self.constraints)],
             "regret": self.regret.record(),
             "violation": self.violation.record(),
             "hard_violation": self.hard_violation.record(),
-            "binds": any(promise.binds for promise in self.promises),
+            "binds": any(constraint.binds for constraint in self.constraints),
             "guarantee": card_record(self),
             "verdict": self.verdict,
             "notes": list(self.notes),
@@ -298,29 +301,29 @@ class Learnt:
             "episodes_per_second": self.episodes_per_second,
         }
 
-    def _promise_record(self, i: int, promise: Promise) -> dict[str, Any]:
-        quantity, dual, usual = promise.quantity, self.final(f"dual_{i}"), self._late_mean(f"dual_{i}")
+    def _constraint_record(self, i: int, constraint: ConstraintSummary) -> dict[str, Any]:
+        quantity = constraint.quantity
         return {
             **words_of(quantity),
-            "sentence": promise.sentence,
-            "threshold": both(quantity, promise.threshold),
-            "optimum": both(quantity, promise.attained),
+            "sentence": constraint.sentence,
+            "threshold": both(quantity, constraint.threshold),
+            "optimum": both(quantity, constraint.attained),
             "average": both(quantity, float(self.run.average.utilities[i])),
-            "last": both(quantity, float(self.last.utilities[i])),
-            "unconstrained": both(quantity, promise.unconstrained),
-            "estimated": both(quantity, self.final(f"estimated_utility_{i}")),
+            "final": both(quantity, float(self.final_values.utilities[i])),
+            "unconstrained": both(quantity, constraint.unconstrained),
+            "estimated": both(quantity, self.at_end(f"estimated_utility_{i}")),
             "violation": self.violations[i].record(),
             "multiplier": {
-                "optimum": {"model": promise.multiplier, "own": promise.own_multiplier},
-                "last": {"model": dual, "own": dual * promise.price_scale},
-                "second_half": {"model": usual, "own": usual * promise.price_scale},
+                "optimum": constraint.price(constraint.multiplier),
+                "final": constraint.price(self.final_multiplier(i)),
+                "second_half": constraint.price(self.late_multiplier(i)),
             },
-            "binds": promise.binds,
+            "binds": constraint.binds,
         }
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage with two digits that count.
+    """Return a share as a percentage with two significant digits.
 
     >>> percent(0.00421), percent(0.0), percent(1.234), percent(0.00001)
     ('0.42%', '0%', '123%', 'less than 0.01%')
@@ -350,9 +353,5 @@ def value_text(value: Any) -> str:
 
 
 def about(value: float) -> str:
-    """Return a number with two digits that count, or whole if it is large."""
+    """Return a number with two significant digits, or four if it is large."""
     return f"{value:.2g}" if value < 100.0 else short_number(value)
-
-
-def _the_promise(promise: Promise, count: int) -> str:
-    return "the promise" if count == 1 else f"the promise on {promise.quantity.name}"

@@ -1,4 +1,4 @@
-"""What a report says in sentences: what was asked, what came out, and how to read it."""
+"""The sentences of a report: the task, the results, and a glossary."""
 
 from __future__ import annotations
 
@@ -6,134 +6,139 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opdop.report.summary.groups import Collection, Group, Section, final_band
-from opdop.report.summary.run_summary import KEPT, about, percent
+from opdop.report.summary.groups import Collection, Group, Section, average_band
+from opdop.report.summary.run_summary import SATISFIED_WITHIN, about, percent
 from opdop.report.summary.solution import better, number
-from opdop.report.summary.statistics import Band, band, band_words
+from opdop.report.summary.statistics import band, band_words
 from opdop.report.summary.verdicts import Verdict
 
-# What the page explains, in the order in which one meets it: a word and its meaning.
-LEGEND = (
+# Words and their meanings, in the order in which the page uses them.
+GLOSSARY = (
     (
         "Episode",
-        "One try of fixed length, from the start to the end. The learner knows nothing of the problem at first but its "
-        "sizes and its promises, and learns from every episode that it plays.",
+        "One attempt of fixed length, from the start to the end. At first the learner knows only the sizes of the "
+        "problem and its constraints. It learns from every episode that it plays.",
     ),
     (
-        "Aim and promise",
-        "The learner wants as much reward as possible (or as little cost: it says so), while an average over all "
-        "that could happen keeps to a limit: the promise. All numbers are totals of one episode, on average, in the "
-        "problem's own units.",
+        "Reward and constraint",
+        "The learner maximises the expected reward of an episode (or minimises a cost), while the expected total of "
+        "each constrained quantity must stay within its limit: at most a budget, or at least a threshold. All numbers "
+        "are expected totals of one episode, in the problem's own units.",
     ),
     (
         "Optimum",
-        "The best that any policy can do while it keeps every promise. It is computed exactly from the true model, "
+        "The largest reward of any policy that satisfies every constraint. It is computed exactly from the true model, "
         "which the learner never sees.",
     ),
     (
+        "Unconstrained and max-slack policy",
+        "The unconstrained policy maximises the reward and ignores the constraints. The max-slack policy has the "
+        "largest slack in all constraints at once; this slack is the Slater gap.",
+    ),
+    (
         "Regret",
-        "Reward lost against the optimum, per episode on average over all episodes so far, or in total. It is to fall "
-        "to 0. Below 0 a policy had more reward than the optimum has, which is only possible by breaking a promise.",
+        "Reward lost against the optimum: per episode, averaged over all episodes so far, or in total. It should fall "
+        "to 0. It is negative where policies have more reward than the optimum, which only a policy that violates a "
+        "constraint can have.",
     ),
     (
         "Violation",
-        "By how much a promise is broken, where later slack pays for earlier violation: this is the measure of the "
-        "theory. With several promises it is that of the one broken most.",
+        "The amount by which a constraint is violated, summed over episodes; slack in one episode cancels violation in "
+        "another. The theory bounds this sum. With several constraints it is the largest of their violations.",
     ),
     (
         "Hard violation",
-        "The same, but never paid back: what someone feels who has to live through every episode.",
+        "The sum of the violations of all episodes, where slack never cancels anything.",
     ),
     (
         "Multiplier",
-        "The price that the learner puts on a promise: reward that it would give for one unit. The right price, "
-        "Y*, is what making the promise stricter by one unit costs at the optimum.",
+        "The learner's price of a constraint: the reward that it would give up for one unit of slack. Y* is the exact "
+        "multiplier: the reward that the optimum loses if the constraint becomes stricter by one unit.",
     ),
     (
-        "Average policy and last policy",
-        "The average policy plays, in each episode, one of all policies so far, chosen at random; the theory speaks of "
-        "it. The last policy is the one at the end of learning; it may circle the optimum.",
+        "Average policy and final policy",
+        "The average policy draws one of all policies so far at random and plays it for an episode; the bounds of the "
+        "theory hold for it. The final policy is the policy after the last episode; it may oscillate around the "
+        "optimum.",
     ),
     (
         "Seeds and bands",
-        "A run is repeated with other random numbers (seeds). Lines are means over seeds. A band is the 95 % t "
-        "interval of the mean from 5 seeds on, and goes from the smallest to the largest value where there are fewer.",
+        "A run is repeated with different random numbers (seeds). Lines are means over seeds. With 5 seeds or more a "
+        "band is the 95 % t interval of the mean; with fewer it spans the smallest to the largest value.",
     ),
     (
         "Guide",
-        "The theory says that totals grow like the square root of the number of episodes, so that averages fall like "
-        "1/√episodes. The dotted line has this slope and goes through the last point of one curve. It is a guide for "
-        "the eye, not a bound.",
+        "According to the theory, totals grow like the square root of the number of episodes, so averages fall like "
+        "1/√episodes. The dotted line has this slope and passes through the last point of one curve. It is a guide for "
+        "the eye and not a bound.",
     ),
 )
 
 
-def asked(section: Section) -> str:
-    """Return what was asked of the learners on a problem."""
-    learnt, groups = section.learnt, section.groups
-    reward = learnt.reward
-    aim = "as little" if better(reward) == "less" else "as much"
-    several = "s" if len(learnt.promises) > 1 else ""
-    promises = " and ".join(sentence(promise.sentence) for promise in learnt.promises)
+def task_sentence(section: Section) -> str:
+    """Return what the learners were asked to do on a problem, and for how long they learned."""
+    summary, groups = section.summary, section.groups
+    reward = summary.reward
+    aim = "minimise" if better(reward) == "less" else "maximise"
+    several = "s" if len(summary.constraints) > 1 else ""
+    limits = " and ".join(sentence(constraint.sentence) for constraint in summary.constraints)
     runs, lengths = {len(group.runs) for group in groups}, {group.episodes for group in groups}
     often = _times(max(runs)) if len(runs) == 1 else f"between {min(runs)} and {max(runs)} times"
     episodes = f"{max(lengths):,}" if len(lengths) == 1 else f"between {min(lengths):,} and {max(lengths):,}"
     who = _list([group.label for group in groups]) + (" each" if len(groups) > 1 else "")
     return (
-        f"Wanted: {aim} of “{reward.name}” as possible, with the promise{several} {promises}. "
-        f"{who} learnt it {often}, for {episodes} episode{'' if lengths == {1} else 's'}."
+        f"Task: {aim} “{reward.name}” subject to the constraint{several} {limits}. "
+        f"{who} learned {often}, for {episodes} episode{'' if lengths == {1} else 's'}."
     )
 
 
-def came_out(section: Section, group: Group) -> str:
-    """Return what the average policy of a group attains, beside the optimum."""
-    learnt = section.learnt
-    reward = learnt.reward
-    attained, best = final_band(section, group, 0), number(reward.shown(learnt.optimum.value), 2)
+def result_sentence(section: Section, group: Group) -> str:
+    """Return the reward of a group's average policy beside the optimum, and whether it satisfies the constraints."""
+    summary = section.summary
+    reward = summary.reward
+    attained, best = average_band(group, 0), number(reward.shown(summary.optimum.value), 2)
     parts = [
-        f"{_unit(attained.text, reward.unit)} on average while learning, {_apart(section, group)} "
+        f"{_unit(attained.text, reward.unit)} with the average policy, {_distance(section, group)} "
         f"({_unit(best, reward.unit)})"
     ]
-    parts += [_kept(section, group, i) for i in range(len(learnt.promises))]
+    parts += [_constraint(section, group, i) for i in range(len(summary.constraints))]
     return "; ".join(parts) + "."
 
 
-def _kept(section: Section, group: Group, constraint: int) -> str:
-    """Return whether a group's average policy keeps a promise, and by how much it does not."""
-    learnt = section.learnt
-    promise = learnt.promises[constraint]
-    scale, unit = abs(promise.quantity.scale), promise.quantity.unit
-    short = band(np.array([scale * (promise.threshold - run.average.utilities[constraint]) for run in group.runs]))
-    of = f" on {promise.quantity.name}" if len(learnt.promises) > 1 else ""
-    if short.mean <= KEPT * learnt.shape[0] * scale:
-        return f"the promise{of} kept, with {_unit(_turned(short).text, unit)} to spare"
-    return f"the promise{of} broken by {_unit(short.text, unit)}"
+def _constraint(section: Section, group: Group, index: int) -> str:
+    """Return whether a group's average policy satisfies a constraint, with its slack or violation."""
+    summary = section.summary
+    constraint = summary.constraints[index]
+    scale, unit = abs(constraint.quantity.scale), constraint.quantity.unit
+    short = band([scale * float(constraint.threshold - run.average.utilities[index]) for run in group.runs])
+    of = f" on {constraint.quantity.name}" if len(summary.constraints) > 1 else ""
+    if short.mean <= SATISFIED_WITHIN * summary.shape[0] * scale:
+        return f"the constraint{of} is satisfied with a slack of {_unit((-short).text, unit)}"
+    return f"the constraint{of} is violated by {_unit(short.text, unit)}"
 
 
-def _apart(section: Section, group: Group) -> str:
-    """Return how far the mean reward of a group is from the optimum's."""
-    learnt = section.learnt
-    cost = section.costs[0]
-    lost = float(np.mean(list(cost.finals(group).values())))
-    best = abs(learnt.reward.shown(learnt.optimum.value))
+def _distance(section: Section, group: Group) -> str:
+    """Return the distance of a group's mean reward to the optimum."""
+    summary, regret = section.summary, section.metrics[0]
+    lost = float(np.mean(list(regret.per_episode(group).values())))
+    best = abs(summary.reward.shown(summary.optimum.value))
     worse = "worse" if lost > 0.0 else "better"
-    if best <= abs(lost) * 1e-3:  # a share of nothing says nothing
-        return f"{_unit(about(abs(lost)), cost.unit)} {worse} than the optimum"
+    if best <= abs(lost) * 1e-3:  # a percentage of almost 0 has no meaning
+        return f"{_unit(about(abs(lost)), regret.unit)} {worse} than the optimum"
     return f"{percent(abs(lost) / best)} {worse} than the optimum"
 
 
-def differences(found: Sequence[Verdict]) -> str:
-    """Return how many of the differences between groups are clear."""
+def difference_sentence(found: Sequence[Verdict]) -> str:
+    """Return how many of the differences between groups are clear; empty if there is only one group."""
     if not found:
         return ""
     clear = sum(verdict.clear for verdict in found)
-    if clear == len(found):
-        return f"All {clear} differences between them are statistically clear."
-    return f"{clear} of {len(found)} differences between them are statistically clear."
+    share = f"All {clear}" if clear == len(found) else f"{clear} of {len(found)}"
+    return f"{share} differences between them are statistically clear."
 
 
-def bands(section: Section) -> str:
-    """Return which band the figures of a section have."""
+def band_sentence(section: Section) -> str:
+    """Return which band the figures and tables of a section show."""
     by_runs: dict[int, list[str]] = {}
     for group in section.groups:
         by_runs.setdefault(len(group.runs), []).append(group.label)
@@ -144,24 +149,19 @@ def bands(section: Section) -> str:
 
 
 def headline(collection: Collection) -> str:
-    """Return what the report is about, in a few words."""
+    """Return the title of a report: algorithms and problems."""
     problems = list(dict.fromkeys(section.name for section in collection.sections))
-    labels = {group.runs[0].config.algorithm for section in collection.sections for group in section.groups}
-    who = _list(sorted(str(label) for label in labels))
-    return f"{who} on {_list(problems)}"
+    algorithms = {group.runs[0].config.algorithm for section in collection.sections for group in section.groups}
+    return f"{_list(sorted(algorithms))} on {_list(problems)}"
 
 
-def sentence(promise: str) -> str:
-    """Return a promise with the signs of a printed page.
+def sentence(constraint: str) -> str:
+    """Return a constraint with typographic signs.
 
     >>> sentence("fast services <= 5 services")
     'fast services ≤ 5 services'
     """
-    return promise.replace("<=", "≤").replace(">=", "≥")
-
-
-def _turned(short: Band) -> Band:
-    return Band(-short.mean, -short.high, -short.low, short.runs)
+    return constraint.replace("<=", "≤").replace(">=", "≥")
 
 
 def _times(count: int) -> str:
@@ -173,7 +173,7 @@ def _unit(text: str, unit: str) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    """Return names as one says them.
+    """Return names as a list in a sentence.
 
     >>> _list(["a"]), _list(["a", "b"]), _list(["a", "b", "c"])
     ('a', 'a and b', 'a, b and c')

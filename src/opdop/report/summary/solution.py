@@ -1,4 +1,4 @@
-"""The optimum of a problem as people ask for it: in the problem's own units, beside what it would be without promises.
+"""The exact solution of a problem in its own units: the optimum, each constraint, and the unconstrained policy.
 
 Model units are those of the signals, which lie in [0, 1] in each stage; own units are those of `Quantity`.
 """
@@ -17,18 +17,18 @@ from opdop.model import Problem, Quantity, TabularCMDP
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Refinement, refine, solve
 
-SOLVE_FORMAT = "opdop.solve/1"
+SOLVE_FORMAT = "opdop.solve/2"
 
 
 @dataclass(frozen=True)
-class Promise:
-    """One constraint at the optimum; totals are in model units."""
+class ConstraintSummary:
+    """One constraint and its totals under three policies, in model units."""
 
     quantity: Quantity
     threshold: float
-    attained: float  # by the optimum
+    attained: float  # by the optimal policy
     unconstrained: float  # by the policy that maximises the reward alone
-    safest: float  # by the policy that attains the Slater gap
+    max_slack: float  # by the policy that attains the Slater gap
     multiplier: float
     slater_gap: float
     binds: bool
@@ -40,34 +40,43 @@ class Promise:
         return self.quantity.constraint(self.threshold)
 
     @property
+    def wanted(self) -> str:
+        """The bound on the quantity in own units, such as "<= 5"."""
+        return f"{'<=' if better(self.quantity) == 'less' else '>='} {self.quantity.shown(self.threshold):g}"
+
+    @property
     def price_scale(self) -> float:
-        """Own units of reward for each own unit of the promise, in one model unit of a multiplier."""
+        """What one model unit of the multiplier is in own units: reward per unit of the constraint."""
         return self.reward_scale / abs(self.quantity.scale)
 
     @property
     def own_multiplier(self) -> float:
-        """The multiplier in own units: the reward that making the promise stricter costs per unit.
+        """The optimal multiplier in own units: the loss of reward per unit by which the constraint is tightened.
 
         >>> fast = Quantity("fast services", "services", scale=-2.0, offset=20.0)
-        >>> Promise(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
+        >>> ConstraintSummary(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
         0.75
         """
         return self.multiplier * self.price_scale
 
+    def price(self, multiplier: float) -> dict[str, float]:
+        """Return a multiplier in model units and in own units."""
+        return {"model": multiplier, "own": multiplier * self.price_scale}
+
     @property
     def own_slater_gap(self) -> float:
-        """The Slater gap in own units: how much of this promise some policy has to spare."""
+        """The Slater gap in units of this constraint."""
         return self.slater_gap * abs(self.quantity.scale)
 
     @property
-    def spare(self) -> float:
-        """What the optimum leaves of the promise, in own units."""
+    def slack(self) -> float:
+        """The slack of the optimal policy, in own units."""
         return (self.attained - self.threshold) * abs(self.quantity.scale)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """A problem, its exact optimum, the time that finding it took, and how fine it is if it is a discretisation."""
+class Solution:
+    """A problem, its exact optimum, the seconds that solving took, and the error if it is a discretisation."""
 
     problem: Problem
     optimum: Optimum
@@ -81,26 +90,26 @@ class Answer:
 
     @property
     def reward(self) -> Quantity:
-        """What the reward means."""
+        """The name and the unit of the reward."""
         return self.cmdp.display.quantities[0]
 
     @property
-    def promises(self) -> tuple[Promise, ...]:
+    def constraints(self) -> tuple[ConstraintSummary, ...]:
         """The constraints, in the model's order."""
-        return promises(self.cmdp.display.quantities, self.cmdp.thresholds, self.optimum)
+        return constraint_summaries(self.cmdp.display.quantities, self.cmdp.thresholds, self.optimum)
 
     @property
     def binds(self) -> bool:
-        """Whether some promise costs reward."""
+        """Whether some constraint binds."""
         return bool(self.optimum.active.any())
 
     @property
     def own_price(self) -> float:
-        """Reward that the promises cost together, in own units."""
+        """The reward that all constraints cost together, in own units."""
         return self.optimum.price * abs(self.reward.scale)
 
     def record(self) -> dict[str, Any]:
-        """Return all of this as plain data for JSON; docs/command-line.md explains every key."""
+        """Return the solution as plain data for JSON; docs/command-line.md explains every key."""
         cmdp, optimum, reward = self.cmdp, self.optimum, self.reward
         return {
             "format": SOLVE_FORMAT,
@@ -109,27 +118,27 @@ class Answer:
             "states": cmdp.num_states,
             "actions": cmdp.num_actions,
             "stages": cmdp.horizon,
-            "constraints": cmdp.num_constraints,
+            "num_constraints": cmdp.num_constraints,
             "reward": {
                 **words_of(reward),
                 "optimum": both(reward, optimum.value),
                 "unconstrained": both(reward, optimum.unconstrained.reward),
-                "safest": both(reward, optimum.slater.reward),
+                "max_slack": both(reward, optimum.slater.reward),
                 "price": {"model": optimum.price, "own": self.own_price},
             },
-            "promises": [
+            "constraints": [
                 {
-                    **words_of(promise.quantity),
-                    "sentence": promise.sentence,
-                    "threshold": both(promise.quantity, promise.threshold),
-                    "optimum": both(promise.quantity, promise.attained),
-                    "unconstrained": both(promise.quantity, promise.unconstrained),
-                    "safest": both(promise.quantity, promise.safest),
-                    "multiplier": {"model": promise.multiplier, "own": promise.own_multiplier},
-                    "slater_gap": {"model": promise.slater_gap, "own": promise.own_slater_gap},
-                    "binds": promise.binds,
+                    **words_of(constraint.quantity),
+                    "sentence": constraint.sentence,
+                    "threshold": both(constraint.quantity, constraint.threshold),
+                    "optimum": both(constraint.quantity, constraint.attained),
+                    "unconstrained": both(constraint.quantity, constraint.unconstrained),
+                    "max_slack": both(constraint.quantity, constraint.max_slack),
+                    "multiplier": constraint.price(constraint.multiplier),
+                    "slater_gap": {"model": constraint.slater_gap, "own": constraint.own_slater_gap},
+                    "binds": constraint.binds,
                 }
-                for promise in self.promises
+                for constraint in self.constraints
             ],
             "slater_gap": optimum.slater_gap,
             "binds": self.binds,
@@ -140,42 +149,44 @@ class Answer:
         }
 
 
-def answer(problem: Problem) -> Answer:
+def solution_of(problem: Problem) -> Solution:
     """Solve a problem exactly, and time it; loading the compiled kernels is not part of the time."""
     _load_kernels(sparse_form=problem.tabular().is_sparse)
     started = time.perf_counter()
     optimum = solve(problem)
     seconds = time.perf_counter() - started
-    return Answer(problem, optimum, seconds, refine(problem))
+    return Solution(problem, optimum, seconds, refine(problem))
 
 
 def discretisation_text(record: Mapping[str, Any], reward: Quantity) -> str:
-    """Return what is known of the error of a discretised problem's optimum, from `Refinement.record`."""
+    """Return the estimated error of a discretised problem's optimum in words, from `Refinement.record`."""
     cells = record["cells"]
     if record["error"] is None:
-        return f"{cells[-1]:,} cells along an axis; how far its optimum is off is not known: coarser ones have none"
+        return f"{cells[-1]:,} cells along an axis; its error is not known, as coarser discretisations are infeasible"
     error, unit = abs(reward.scale) * record["error"], reward.unit
     order = "" if record["order"] is None else f", observed order {record['order']:.1f}"
     listed = ", ".join(f"{count:,}" for count in cells)
     return f"V* is off by about {error:.1g} {unit}".rstrip() + f" (from {listed} cells along an axis{order})"
 
 
-def promises(quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum) -> tuple[Promise, ...]:
-    """Return the constraints at an optimum; quantities are those of all signals, the reward's first."""
-    reward, *promised = quantities
+def constraint_summaries(
+    quantities: Sequence[Quantity], thresholds: Floats, optimum: Optimum
+) -> tuple[ConstraintSummary, ...]:
+    """Return the constraints at an optimum; `quantities` are those of all signals, the reward first."""
+    reward, *constrained = quantities
     return tuple(
-        Promise(
+        ConstraintSummary(
             quantity=quantity,
             threshold=float(thresholds[i]),
             attained=float(optimum.utility_values[i]),
             unconstrained=float(optimum.unconstrained.utilities[i]),
-            safest=float(optimum.slater.utilities[i]),
+            max_slack=float(optimum.slater.utilities[i]),
             multiplier=float(optimum.dual[i]),
             slater_gap=optimum.slater_gap,
             binds=bool(optimum.active[i]),
             reward_scale=abs(reward.scale),
         )
-        for i, quantity in enumerate(promised)
+        for i, quantity in enumerate(constrained)
     )
 
 
@@ -185,7 +196,7 @@ def plain_value(value: object) -> object:
 
 
 def better(quantity: Quantity) -> str:
-    """Return whether more or less of a quantity is better: its signal is always better when larger."""
+    """Return whether "more" or "less" of a quantity is better; its signal is always better when larger."""
     return "less" if quantity.scale < 0 else "more"
 
 
@@ -199,7 +210,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def short_number(value: float) -> str:
-    """Return a number with four digits that count, in plain notation where it is readable.
+    """Return a number with four significant digits, in plain notation where it is readable.
 
     >>> short_number(0.0068712), short_number(5.0), short_number(696.132), short_number(12345.6)
     ('0.006871', '5', '696.1', '12,346')
@@ -208,7 +219,7 @@ def short_number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time that people can read.
+    """Return a time in milliseconds or seconds.
 
     >>> duration(0.00042), duration(3.14)
     ('0.42 ms', '3.14 s')
@@ -217,7 +228,7 @@ def duration(seconds: float) -> str:
 
 
 def words_of(quantity: Quantity) -> dict[str, Any]:
-    """Return what a quantity is called, as plain data."""
+    """Return the name, the unit and the better direction of a quantity as plain data."""
     return {"name": quantity.name, "unit": quantity.unit, "better": better(quantity)}
 
 
@@ -227,6 +238,6 @@ def both(quantity: Quantity, value: float) -> dict[str, float]:
 
 
 def _load_kernels(*, sparse_form: bool) -> None:
-    """Solve the smallest problem there is, with the same form of transitions; the first use of a kernel compiles it."""
+    """Solve a tiny problem with the same form of transitions: the first use of a kernel loads or compiles it."""
     transitions: Any = sparse.csr_array(np.ones((2, 1))) if sparse_form else np.ones((1, 2, 1))
     solve(TabularCMDP(transitions, [[0.0, 1.0]], [[1.0, 0.0]], thresholds=0.5, horizon=1))

@@ -1,4 +1,4 @@
-"""Where a policy goes on the map of a problem: expected visits and the most likely action of every cell."""
+"""A policy on the map of a problem: the expected visits and the most likely action of every cell."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class VisitMap:
 
     @classmethod
     def of(cls, cmdp: TabularCMDP, policy: Any) -> VisitMap:
-        """Put the occupancy of a policy on the map; states that share a cell are added up."""
+        """Return the map of a policy; states that share a cell are added up.
+
+        Raises InvalidModelError if the problem has no map.
+        """
         geometry = cmdp.display.geometry
         if geometry is None:
             raise InvalidModelError(f"{cmdp.display.name!r} has no map: its display has no geometry.")
@@ -55,7 +58,7 @@ class VisitMap:
         return cls(visits, np.where(visits >= SEEN, likely, -1), final, marks, geometry.walls, geometry)
 
     def direction(self, cell: tuple[int, int]) -> tuple[int, int] | None:
-        """Return where the most likely action of a cell leads, (0, 0) if nowhere; None if the cell is not visited."""
+        """Return the move of a cell's most likely action, (0, 0) if it stays; None if the cell is not visited."""
         action, arrows = int(self.actions[cell]), self.geometry.arrows
         if action < 0 or not arrows:
             return None
@@ -117,7 +120,7 @@ class VisitMap:
 
 
 def _absorbing(cmdp: TabularCMDP) -> NDArray[np.bool_]:
-    """Return whether each state is never left, whatever one does; [S]."""
+    """Return for each state whether no action leaves it; [S]."""
     rows = np.arange(cmdp.num_states * cmdp.num_actions)
     kernels = (cmdp.transition_matrix(h) for h in range(1 if cmdp.is_stationary else cmdp.horizon))
     stays = [np.asarray(kernel[rows, rows // cmdp.num_actions]).reshape(cmdp.num_states, -1) for kernel in kernels]

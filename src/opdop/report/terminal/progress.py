@@ -1,4 +1,4 @@
-"""A run as it goes on, for a terminal: how far it is, and what it costs and believes so far."""
+"""The progress of a run on a terminal: its episodes, regret, violation and multipliers so far."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from opdop.model import Quantity
 from opdop.report.summary.solution import number, short_number
 from opdop.runs import Progress
 
-# A run gets a bar when it is expected to take so many seconds; it is known after some of them have passed.
+# A run gets a bar if it is expected to take WORTH_SHOWING seconds, which is estimated after KNOWN_AFTER seconds.
 WORTH_SHOWING, KNOWN_AFTER = 2.0, 0.5
 
 
 class Watch:
-    """Shows a run on a terminal, and nothing anywhere else; give it to `train` as `progress`."""
+    """Shows the progress of a run on a terminal, and nothing elsewhere; pass it to `train` as `progress`."""
 
     def __init__(self, console: Console, quantities: Sequence[Quantity]) -> None:
-        self.episode: int | None = None  # the last one heard of
+        self.episode: int | None = None  # the latest that was reported
         self._console, self._quantities = console, quantities
         self._began, self._first = 0.0, 0
         self._bar = Bar(
@@ -49,7 +49,7 @@ class Watch:
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Take note of how far the run is."""
+        """Take note of the progress, and show it."""
         now = time.monotonic()
         if self.episode is None:
             self._began, self._first = now, progress.episode
@@ -70,24 +70,24 @@ class Watch:
 
 
 def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
-    """Return regret, violation and multipliers so far, in own units where a single quantity is meant.
+    """Return regret, violation and multipliers so far, in own units; several constraints are in model units.
 
-    >>> reward, promised = Quantity("revenue", "dollars", scale=2.0), Quantity("orders", "orders", scale=-4.0)
+    >>> reward, constrained = Quantity("revenue", "dollars", scale=2.0), Quantity("orders", "orders", scale=-4.0)
     >>> import numpy as np
-    >>> print(costs_so_far(Progress(10, 100, 5.0, 1.0, 2.0, np.array([3.0])), [reward, promised]))
+    >>> print(costs_so_far(Progress(10, 100, 5.0, 1.0, 2.0, np.array([3.0])), [reward, constrained]))
     per episode: regret 1.0000 dollars, violation 0.4000 orders, hard 0.8000
     multiplier 1.5
     """
-    reward, *promised = quantities
+    reward, *constrained = quantities
     regret = f"{number(progress.regret * abs(reward.scale) / progress.episode)} {reward.unit}".rstrip()
-    scale, unit = (abs(promised[0].scale), promised[0].unit) if len(promised) == 1 else (1.0, "model units")
+    scale, unit = (abs(constrained[0].scale), constrained[0].unit) if len(constrained) == 1 else (1.0, "model units")
     paid_back, hard = (
         number(total * scale / progress.episode) for total in (progress.violation, progress.hard_violation)
     )
     costs = f"regret {regret}, violation {paid_back} {unit}".rstrip() + f", hard {hard}"
     duals = [
         short_number(float(dual) * abs(reward.scale) / abs(quantity.scale))
-        for dual, quantity in zip(progress.dual, promised, strict=True)
+        for dual, quantity in zip(progress.dual, constrained, strict=True)
     ]
     words = "multiplier" if len(duals) == 1 else "multipliers"
     return Text(f"per episode: {costs}\n{words} {', '.join(duals)}")

@@ -103,7 +103,7 @@ def kinds_table(found: Sequence[tuple[Job, Mapping[str, Any]]]) -> RenderableTyp
         table.add_column(name, justify="right")
     for group, runs in kinds.items():
         reward, *promised = (Quantity(**quantity) for quantity in runs[0]["quantities"])
-        scale = abs(promised[0].scale) if len(promised) == 1 else 1.0  # several promises have no common unit
+        scale = abs(promised[0].scale) if len(promised) == 1 else 1.0  # several constraints have no common unit
         broken = [_mean([run[name] / run["episodes"] for run in runs]) for name in ("violation", "hard_violation")]
         best = runs[0]["optimum"]
         table.add_row(

@@ -1,4 +1,4 @@
-"""Tables and paragraphs for a terminal, built from data; none is wider than it must be."""
+"""Pages for a terminal: the problems, the solution of one, the result of a run, and the algorithms."""
 
 from __future__ import annotations
 
@@ -17,37 +17,49 @@ from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
 from opdop.model import Display, Problem, Quantity
 from opdop.report.summary.guarantee_card import card_lines
-from opdop.report.summary.run_summary import Learnt, Measure, constants_text
-from opdop.report.summary.solution import Answer, Promise, better, discretisation_text, duration, number, short_number
+from opdop.report.summary.run_summary import Measure, RunSummary, constants_text
+from opdop.report.summary.solution import (
+    ConstraintSummary,
+    Solution,
+    better,
+    discretisation_text,
+    duration,
+    number,
+    short_number,
+)
 from opdop.report.summary.visit_map import VisitMap
 
 # From WIDE on, sizes have words and summaries a column; below NARROW, sizes are left out.
 WIDE, NARROW = 150, 80
 
 PRESETS = {
-    "paper": "the theorem's, with its unknown factor C1 as a parameter: a guarantee, and very slow learning",
-    "certified": "the same guarantee with every constant explicit and no smaller than the proof needs",
-    "practical": "the certified ones, scaled by the parameters: learns soon, promises nothing",
+    "paper": "the theorem's constants, whose unknown factor C1 is a parameter; learns very slowly",
+    "certified": "the theorem's constants, all explicit and no smaller than the proof needs: has a guarantee",
+    "practical": "the certified constants, scaled by the parameters: learns soon, has no guarantee",
 }
 
-_LETTERS = "S states, A actions, H stages, I promises (constraints). "
+_LETTERS = "S states, A actions, H stages, I constraints. "
 _LEGEND = (
-    "V*: the best value that keeps every promise. Y*: the multiplier, what making a promise stricter costs per unit, "
-    "in units of V*. Slater gap: how much of the promise some policy has to spare. All in the problem's own units."
+    "V*: optimal value subject to the constraints. Y*: Lagrange multiplier, the loss of V* per unit by which a "
+    "constraint is tightened. Slater gap: the largest slack in all constraints at once. All in the problem's own units."
 )
 _MEASURES = (
-    "Regret: reward lost against the optimum. Violation: how far the promise is broken, where later slack pays for "
-    "earlier violation. Hard violation: the same, never paid back."
+    "Regret: reward lost against the optimum. Violation: cumulative, slack cancels. Hard violation: the sum of the "
+    "positive parts, which slack never cancels."
+)
+_DOUBLING = (
+    "doubling:NAME runs an algorithm without knowing the number of episodes: whenever the planned K is reached, it "
+    "starts again with 2 K. --param NAME=VALUE sets a parameter. Every run prints and stores all its constants."
 )
 
 
-def overview(answers: Sequence[Answer], *, width: int) -> RenderableType:
-    """Return the table of problems with their optima, one line for each promise."""
+def overview(solutions: Sequence[Solution], *, width: int) -> RenderableType:
+    """Return the table of problems with their optima, fitted to a width; a row has a line for each constraint."""
     wide, sized = width >= WIDE, width >= NARROW
     table = _table()
     table.add_column("problem", no_wrap=True, style="bold")
     if sized:
-        for letter, word in zip("SAHI", ("states", "actions", "stages", "promises"), strict=True):
+        for letter, word in zip("SAHI", ("states", "actions", "stages", "constraints"), strict=True):
             table.add_column(word if wide else letter, justify="right", no_wrap=True)
     table.add_column("V*", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")  # its unit
@@ -56,51 +68,51 @@ def overview(answers: Sequence[Answer], *, width: int) -> RenderableType:
     table.add_column("binds", no_wrap=True)
     if wide:
         table.add_column("summary", ratio=1)
-    for answer in answers:
-        name, *cells = overview_cells(answer)
-        table.add_row(name, *cells[0 if sized else 4 :], *([answer.cmdp.display.summary] if wide else []))
+    for solution in solutions:
+        name, *cells = overview_cells(solution)
+        table.add_row(name, *cells[0 if sized else 4 :], *([solution.cmdp.display.summary] if wide else []))
     if wide:
         return Group(table, Text(""), Text(_LEGEND, style="dim"))
     summaries = _grid()
-    for answer in answers:
-        summaries.add_row(answer.cmdp.display.name, answer.cmdp.display.summary)
+    for solution in solutions:
+        summaries.add_row(solution.cmdp.display.name, solution.cmdp.display.summary)
     legend = (_LETTERS if sized else "") + _LEGEND
     return Group(table, Text(""), summaries, Text(""), Text(legend, style="dim"))
 
 
-def overview_cells(answer: Answer, line: str = "\n") -> list[str]:
-    """Return what the overview says of one problem; `line` parts what is said of several promises."""
-    cmdp, promises = answer.cmdp, answer.promises
+def overview_cells(solution: Solution, line: str = "\n") -> list[str]:
+    """Return the overview's cells for one problem; `line` separates the values of several constraints."""
+    cmdp, constraints = solution.cmdp, solution.constraints
     return [
         cmdp.display.name,
-        "∞" if answer.problem.num_states == math.inf else f"{cmdp.num_states:,}",
+        "∞" if solution.problem.num_states == math.inf else f"{cmdp.num_states:,}",
         f"{cmdp.num_actions:,}",
         f"{cmdp.horizon:,}",
         f"{cmdp.num_constraints}",
-        number(answer.reward.shown(answer.optimum.value)),
-        answer.reward.unit,
-        line.join(short_number(promise.own_multiplier) for promise in promises),
-        line.join(short_number(promise.own_slater_gap) for promise in promises),
-        line.join("yes" if promise.binds else "no" for promise in promises),
+        number(solution.reward.shown(solution.optimum.value)),
+        solution.reward.unit,
+        line.join(short_number(constraint.own_multiplier) for constraint in constraints),
+        line.join(short_number(constraint.own_slater_gap) for constraint in constraints),
+        line.join("yes" if constraint.binds else "no" for constraint in constraints),
     ]
 
 
-def markdown_overview(answers: Iterable[Answer]) -> str:
+def markdown_overview(solutions: Iterable[Solution]) -> str:
     """Return the overview as a Markdown table."""
     lines = [
         "| problem | states | actions | stages | V* | Y* | Slater gap | binds |",
         "|---|--:|--:|--:|--:|--:|--:|---|",
     ]
-    for answer in answers:
-        name, states, actions, stages, _, value, unit, *rest = overview_cells(answer, "<br>")
+    for solution in solutions:
+        name, states, actions, stages, _, value, unit, *rest = overview_cells(solution, "<br>")
         cells = [f"`{name}`", states, actions, stages, f"{value} {unit}".strip(), *rest]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def problem_page(entry: Environment, answer: Answer) -> RenderableType:
-    """Return what a problem says of itself: its paragraph, its units, and its parameters."""
-    cmdp = answer.cmdp
+def problem_page(entry: Environment, solution: Solution) -> RenderableType:
+    """Return the description of a problem: its text, its units and its parameters."""
+    cmdp = solution.cmdp
     parameters = _table()
     parameters.add_column("parameter", no_wrap=True, style="bold")
     parameters.add_column("default", overflow="fold", max_width=20)
@@ -109,65 +121,69 @@ def problem_page(entry: Environment, answer: Answer) -> RenderableType:
         meaning = Text.assemble(parameter.help, "\n", (parameter.expected, "dim"))
         parameters.add_row(key, setting_text(parameter.default), meaning)
     facts = _grid()
-    facts.add_row("size", sizes(answer.problem))
-    for label, words in units(answer):
+    facts.add_row("size", sizes(solution.problem))
+    for label, words in units(solution):
         facts.add_row(label, words)
     facts.add_row("source", source(entry))
     facts.add_row("try", example(entry))
     return Group(_heading(cmdp.display), Text(""), Text(entry.description), Text(""), facts, Text(""), parameters)
 
 
-def answer_page(answer: Answer, *, width: int) -> RenderableType:
-    """Return the optimum of a problem: its values, its promises, what they cost, and where its policy goes."""
-    cmdp, optimum = answer.cmdp, answer.optimum
+def solution_page(solution: Solution, *, width: int) -> RenderableType:
+    """Return the solution of a problem: its values, its constraints and their multipliers, and the policy's map."""
+    cmdp, optimum = solution.cmdp, solution.optimum
     gap = Text("")
-    parts: list[RenderableType] = [_heading(cmdp.display), gap, _values(answer), gap, _promises(answer), gap]
+    policies, slater = ("optimal", "unconstrained", "max-slack"), optimum.slater.reward
+    rewards = (optimum.value, optimum.unconstrained.reward, slater)
+    totals = [(each.attained, each.unconstrained, each.max_slack) for each in solution.constraints]
+    values = _values(policies, solution.reward, rewards, solution.constraints, totals, bold="optimal")
+    parts: list[RenderableType] = [_heading(cmdp.display), gap, values, gap, _constraints(solution), gap]
     if cmdp.display.geometry is not None:
         visits = VisitMap.of(cmdp, optimum.policy)
         drawn = visits.text(width - 2)
         if drawn is None:
             parts += [Text("The map is wider than this terminal: --figure FILE.svg draws it."), Text("")]
         else:
-            words = "Where the optimal policy goes; numbers: expected stages in each cell."
+            words = "The optimal policy; numbers are the expected stages in each cell."
             parts += [Text(words), Padding(drawn, (0, 0, 0, 2)), Text(visits.legend, style="dim"), Text("")]
     facts = _grid()
-    facts.add_row("solved by", f"{optimum.method}, {optimum.passes} backward passes, {duration(answer.seconds)}")
+    facts.add_row("solved by", f"{optimum.method}, {optimum.passes} backward passes, {duration(solution.seconds)}")
     duals = ", ".join(f"{dual:.6g}" for dual in optimum.dual)
     words = f"value {optimum.value:.6g}, dual {duals}, Slater gap {optimum.slater_gap:.6g} (signals in [0, 1])"
     facts.add_row("model units", words)
-    facts.add_row("size", sizes(answer.problem))
-    if answer.refinement is not None:
-        facts.add_row("discretised", discretisation_text(answer.refinement.record(), answer.reward))
+    facts.add_row("size", sizes(solution.problem))
+    if solution.refinement is not None:
+        facts.add_row("discretised", discretisation_text(solution.refinement.record(), solution.reward))
     facts.add_row("parameters", settings(cmdp.display) or "none")
     return Group(*parts, facts)
 
 
-def run_page(learnt: Learnt) -> RenderableType:
-    """Return what a run has learnt: its policies beside the optimum, what learning cost, and all its constants."""
-    run, config = learnt.run, learnt.run.config
-    H, S, A = learnt.shape
+def run_page(summary: RunSummary) -> RenderableType:
+    """Return the result of a run: its policies beside the optimum, regret and violation, constants and guarantee."""
+    run, config = summary.run, summary.run.config
+    H, S, A = summary.shape
     facts = _grid()
-    for i, promise in enumerate(learnt.promises):
-        facts.add_row("multiplier" if i == 0 else "", _multiplier(learnt, i, promise))
-    facts.add_row("believes", _beliefs(learnt))
-    facts.add_row("algorithm", learnt.method)
+    for i, constraint in enumerate(summary.constraints):
+        facts.add_row("multiplier" if i == 0 else "", _multiplier(summary, i, constraint))
+    facts.add_row("estimates", _estimates(summary))
+    facts.add_row("algorithm", summary.method)
     facts.add_row("constants", constants_text(run.constants))
-    for label, words in card_lines(learnt):
+    for label, words in card_lines(summary):
         facts.add_row(label, words)
-    pace = f"{learnt.episodes:,} in {duration(run.seconds)}, {learnt.episodes_per_second:,.0f} per second"
+    pace = f"{summary.episodes:,} in {duration(run.seconds)}, {summary.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config.seed}" + (", noisy signals" if config.noisy else ""))
-    words = sizes_text(S, A, H, len(learnt.promises))
+    words = sizes_text(S, A, H, len(summary.constraints))
     if "discretisation" in run.origin:
         words = words.replace(" state", " carried state", 1)
     facts.add_row("size", words)
     if "discretisation" in run.origin:
-        facts.add_row("discretised", discretisation_text(run.origin["discretisation"], learnt.reward))
+        facts.add_row("discretised", discretisation_text(run.origin["discretisation"], summary.reward))
     facts.add_row("parameters", settings(run.display) or "none")
-    notes = [Text(note, style="yellow") for note in learnt.notes]
+    notes = [Text(note, style="yellow") for note in summary.notes]
     gap = Text("")
     legend = Text(_MEASURES, style="dim")
-    parts = (_heading(run.display), gap, _policies(learnt), gap, _costs(learnt), legend, gap)
-    return Group(*parts, Text(learnt.verdict, style="bold"), *notes, gap, facts)
+    parts = (_heading(run.display), gap, _policies(summary), gap, _measures(summary), legend, gap)
+    return Group(*parts, Text(summary.verdict, style="bold"), *notes, gap, facts)
 
 
 def algorithms_page(known: Sequence[Algorithm]) -> RenderableType:
@@ -177,15 +193,12 @@ def algorithms_page(known: Sequence[Algorithm]) -> RenderableType:
         names.add_row(algorithm.name, algorithm.summary)
     table = _table()
     table.add_column("preset", no_wrap=True, style="bold")
-    table.add_column("what its constants are")
+    table.add_column("constants")
     table.add_column("parameters", no_wrap=True)
     for name, parameters in preset_parameters().items():
         lines = "\n".join(f"{parameter}={setting_text(value)}" for parameter, value in parameters.items())
         table.add_row(name, PRESETS.get(name, ""), lines or "none")
-    try_it = Text(
-        "A parameter is set with --param NAME=VALUE. Every run prints and stores all its constants.", style="dim"
-    )
-    return Group(names, Text(""), table, Text(""), try_it)
+    return Group(names, Text(""), table, Text(""), Text(_DOUBLING, style="dim"))
 
 
 def preset_parameters() -> dict[str, dict[str, float]]:
@@ -235,40 +248,59 @@ def example(entry: Environment) -> str:
     return f"opdop solve {entry.name}{setting}"
 
 
-def units(answer: Answer) -> list[tuple[str, str]]:
-    """Return what a problem optimises and promises, each with its unit."""
-    reward = answer.reward
+def units(solution: Solution) -> list[tuple[str, str]]:
+    """Return the objective and the constraints of a problem in words, each with a label."""
+    reward = solution.reward
     aim = "as little as possible" if better(reward) == "less" else "as much as possible"
-    wanted = [("aim", f"{reward.name}, {aim}" + (f", in {reward.unit}" if reward.unit else ""))]
-    return wanted + [("promise", promise.sentence) for promise in answer.promises]
+    wanted = [("objective", f"{reward.name}, {aim}" + (f", in {reward.unit}" if reward.unit else ""))]
+    return wanted + [("constraint", constraint.sentence) for constraint in solution.constraints]
 
 
 def source(entry: Environment) -> str:
-    """Return where a problem comes from: the sentence that opens its module."""
+    """Return where a problem comes from: the first sentence of its module."""
     return (sys.modules[entry.build.__module__].__doc__ or "").strip().partition("\n")[0]
 
 
-def _policies(learnt: Learnt) -> Table:
-    """Return what the learnt policies attain, beside the optimum."""
-    optimum, average, last = learnt.optimum, learnt.run.average, learnt.last
+def _policies(summary: RunSummary) -> Table:
+    """Return what the policies of a run attain, beside the optimum."""
+    optimum, average, final = summary.optimum, summary.run.average, summary.final_values
+    rewards = (optimum.value, average.reward, final.reward, optimum.unconstrained.reward)
+    totals = [
+        (each.attained, average.utilities[i], final.utilities[i], each.unconstrained)
+        for i, each in enumerate(summary.constraints)
+    ]
+    names = ("optimal", "average", "final", "unconstrained")
+    return _values(names, summary.reward, rewards, summary.constraints, totals, bold="average")
+
+
+def _values(
+    policies: Sequence[str],
+    reward: Quantity,
+    rewards: Sequence[float],
+    constraints: Sequence[ConstraintSummary],
+    totals: Sequence[Sequence[float]],
+    *,
+    bold: str,
+) -> Table:
+    """Return the expected totals of several policies; `totals` has a row for each constraint."""
     table = _table()
-    table.add_column("per episode,\non average")
+    table.add_column("per episode,\nin expectation")
     table.add_column("\nwanted", no_wrap=True)
-    for words in ("\noptimum", "learnt:\naverage", "learnt:\nlast", "\nno promise"):
-        table.add_column(words, justify="right", no_wrap=True, style="bold" if "average" in words else "")
+    for name in policies:
+        table.add_column(f"{name}\npolicy", justify="right", no_wrap=True, style="bold" if name == bold else "")
     table.add_column("\nunit")
-    best = (optimum.value, average.reward, last.reward, optimum.unconstrained.reward)
-    table.add_row(learnt.reward.name, _aim(learnt.reward), *_shown(learnt.reward, best), learnt.reward.unit)
-    for i, promise in enumerate(learnt.promises):
-        totals = (promise.attained, average.utilities[i], last.utilities[i], promise.unconstrained)
-        table.add_row(promise.quantity.name, _wanted(promise), *_shown(promise.quantity, totals), promise.quantity.unit)
+    quantities = [(reward, "least" if better(reward) == "less" else "most", rewards)]
+    quantities += [(each.quantity, each.wanted, row) for each, row in zip(constraints, totals, strict=True)]
+    for quantity, wanted, values in quantities:
+        shown = [number(quantity.shown(float(value))) for value in values]
+        table.add_row(quantity.name, wanted, *shown, quantity.unit)
     return table
 
 
-def _costs(learnt: Learnt) -> Table:
-    """Return what learning cost: regret and violations, for each episode and in all."""
+def _measures(summary: RunSummary) -> Table:
+    """Return regret and violations, on average per episode and in total."""
     table = _table()
-    table.add_column("measured over all episodes")
+    table.add_column("over all episodes")
     table.add_column("per episode", justify="right", no_wrap=True)
     table.add_column("in total", justify="right", no_wrap=True)
     table.add_column("unit")
@@ -278,99 +310,54 @@ def _costs(learnt: Learnt) -> Table:
         unit = "model units" if measure.scale is None else measure.unit
         table.add_row(words, number(measure.shown(measure.per_episode)), total, unit)
 
-    many = len(learnt.promises) > 1
-    add("regret", learnt.regret)
-    for measure in learnt.violations:
+    many = len(summary.constraints) > 1
+    add("regret", summary.regret)
+    for measure in summary.violations:
         add(f"violation: {measure.name}" if many else "violation", measure)
-    add("hard violation: promise broken most" if many else "hard violation", learnt.hard_violation)
+    add("hard violation: worst constraint" if many else "hard violation", summary.hard_violation)
     return table
 
 
-def _multiplier(learnt: Learnt, i: int, promise: Promise) -> str:
-    """Return where a multiplier is, and where it should be."""
-    of = f"{promise.quantity.name}: " if len(learnt.promises) > 1 else ""
-    end, usual, best = map(short_number, (learnt.multipliers[i], learnt.usual_multipliers[i], promise.own_multiplier))
-    unit = f"{learnt.reward.unit} " if learnt.reward.unit else ""
-    return (
-        f"{of}{usual} on average over the second half, {end} at the end, Y* {best} (what making the promise stricter "
-        f"costs, {unit}per unit)"
-    )
+def _multiplier(summary: RunSummary, i: int, constraint: ConstraintSummary) -> str:
+    """Return a multiplier over the run, and its value at the optimum."""
+    of = f"{constraint.quantity.name}: " if len(summary.constraints) > 1 else ""
+    values = (summary.late_multiplier(i), summary.final_multiplier(i), constraint.multiplier)
+    late, final, best = (short_number(constraint.price(value)["own"]) for value in values)
+    unit = f" {summary.reward.unit} per unit".replace("  ", " ")
+    return f"{of}{late} on average over the second half of the run, {final} at its end; Y* = {best}{unit}"
 
 
-def _beliefs(learnt: Learnt) -> str:
-    """Return what the learner thinks of its last policy."""
-    names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(len(learnt.promises)))]
+def _estimates(summary: RunSummary) -> str:
+    """Return the learner's estimates of its final policy."""
+    names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(len(summary.constraints)))]
     totals = [
-        f"{number(quantity.shown(learnt.final(name)))} {quantity.unit}".rstrip()
-        for name, quantity in zip(names, learnt.run.display.quantities, strict=True)
+        f"{number(quantity.shown(summary.at_end(name)))} {quantity.unit}".rstrip()
+        for name, quantity in zip(names, summary.run.display.quantities, strict=True)
     ]
-    return f"{', '.join(totals)}: the learner's own estimates of its last policy"
+    return f"{', '.join(totals)}: the learner's optimistic estimates of its final policy"
 
 
-def _shown(quantity: Quantity, totals: Iterable[float]) -> list[str]:
-    return [number(quantity.shown(float(total))) for total in totals]
-
-
-def _aim(reward: Quantity) -> str:
-    return "least" if better(reward) == "less" else "most"
-
-
-def _wanted(promise: Promise) -> str:
-    sign = "<=" if better(promise.quantity) == "less" else ">="
-    return f"{sign} {promise.quantity.shown(promise.threshold):g}"
-
-
-def _values(answer: Answer) -> Table:
-    """Return the totals of three policies side by side."""
-    optimum, reward = answer.optimum, answer.reward
-    table = _table()
-    table.add_column("per episode, on average")
-    table.add_column("wanted", no_wrap=True)
-    for words in ("optimum", "no promise", "safest"):
-        table.add_column(words, justify="right", no_wrap=True)
-    table.add_column("unit")
-
-    def add(quantity: Quantity, wanted: str, totals: Sequence[float], style: str = "") -> None:
-        table.add_row(quantity.name, wanted, *_shown(quantity, totals), quantity.unit, style=style)
-
-    totals = (optimum.value, optimum.unconstrained.reward, optimum.slater.reward)
-    add(reward, _aim(reward), totals, style="bold")
-    for promise in answer.promises:
-        add(promise.quantity, _wanted(promise), (promise.attained, promise.unconstrained, promise.safest))
-    return table
-
-
-def _promises(answer: Answer) -> Table:
+def _constraints(solution: Solution) -> Table:
+    """Return for each constraint whether it binds, its multiplier and its slack, and what all of them cost."""
     grid = _grid()
-    unit = answer.reward.unit
-    many = len(answer.promises) > 1
-    for promise in answer.promises:
-        grid.add_row("promise", Text(promise.sentence, style="bold"))
-        grid.add_row("  binds", binding(promise, unit))
-        grid.add_row("  Slater gap", slack(promise, many=many))
-    together = "all promises together cost" if many else "keeping the promise costs"
-    grid.add_row("price", f"{together} {number(answer.own_price)} {unit}".rstrip())
+    unit = solution.reward.unit
+    for constraint in solution.constraints:
+        own = constraint.quantity.unit
+        if constraint.binds:
+            price = f"{short_number(constraint.own_multiplier)} {unit}".rstrip()
+            binds = f"yes: tightening it costs {price} per unit (multiplier Y*)"
+        else:
+            slack = f"{number(constraint.slack)} {own}".rstrip()
+            binds = f"no: it costs nothing, and the optimal policy has a slack of {slack}"
+        if constraint.slater_gap > 0.0:
+            gap = f"{short_number(constraint.own_slater_gap)} {own}".rstrip() + ": the slack of the max-slack policy"
+        else:
+            gap = "0: no policy has slack; multipliers may not be unique, and bounds that divide by the gap are vacuous"
+        grid.add_row("constraint", Text(constraint.sentence, style="bold"))
+        grid.add_row("  binds", binds)
+        grid.add_row("  Slater gap", gap)
+    grid.add_row("price", f"the constraints cost {number(solution.own_price)} {unit}".rstrip() + " of the objective")
     return grid
-
-
-def binding(promise: Promise, unit: str) -> str:
-    """Return whether a promise binds, and what it costs at the margin."""
-    if not promise.binds:
-        spare = f"{number(promise.spare)} {promise.quantity.unit}".rstrip()
-        return f"no: it costs nothing, and the optimum has {spare} to spare"
-    return f"yes: making it stricter costs {short_number(promise.own_multiplier)} {unit}".rstrip() + " per unit"
-
-
-def slack(promise: Promise, *, many: bool) -> str:
-    """Return the Slater gap of a promise in words."""
-    if promise.slater_gap == 0.0:
-        subject = "all promises at once" if many else "the promise"
-        return (
-            f"0: no policy keeps {subject} with anything to spare; multipliers may not be unique, and guarantees "
-            f"that divide by the gap say nothing"
-        )
-    gap = f"{short_number(promise.own_slater_gap)} {promise.quantity.unit}".rstrip()
-    return f"{gap}: some policy keeps {'every promise' if many else 'the promise'} with this much to spare"
 
 
 def _heading(display: Display) -> Text:
