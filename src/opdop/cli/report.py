@@ -20,7 +20,7 @@ from opdop.model import InvalidParameterError
 from opdop.report.summary.groups import Collection, collect
 from opdop.report.summary.verdicts import verdict_page
 from opdop.report.terminal.sweep_tables import SweepWatch
-from opdop.sweeps.sweep import Spec, run_sweep
+from opdop.sweeps import Spec, run_sweep
 
 _FAILED = 1
 
