@@ -64,7 +64,7 @@ def test_a_spec_is_the_product_of_its_parts() -> None:
 def test_only_the_problem_is_needed() -> None:
     jobs = list(Spec.parse('[[problem]]\nname = "factored"').jobs())
     assert [job.seed for job in jobs] == list(range(10))
-    parameters = {"stages": 6, "moves": 3.0}
+    parameters = {"states": 3, "stages": 6, "moves": 3.0}
     assert jobs[3] == RunConfig(problem="factored", problem_parameters=parameters, planned_episodes=100_000, seed=3)
 
 
@@ -189,7 +189,7 @@ def test_keys_stay_what_they_are() -> None:
             "algorithm": {"name": "oppo", "parameters": {"radius_scale": 0.1}},
         }
     ).kinds
-    assert key_of(kind) == "factored-oppo-practical-5-GOLDEN"
+    assert key_of(kind) == "factored-oppo-practical-5-1fafe97fbdc4f1c9de251a333d891dac"
 
 
 def test_a_key_covers_every_setting_exactly() -> None:

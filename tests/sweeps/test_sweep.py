@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -29,7 +30,9 @@ from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays
 from opdop.runs.recorder import describe_columns
 from opdop.sweeps import SweepError, SweepProgress, group_of, key_of, run_sweep, worker
+from opdop.sweeps.executors import ExecutorBackend
 from opdop.sweeps.index import INDEX
+from opdop.sweeps.manifest import processor
 from opdop.sweeps.store import Store
 from tests.support.sweeps import (
     INFEASIBLE,
@@ -393,11 +396,48 @@ def test_the_manifest_says_what_was_run_with_what(swept: Path) -> None:
     assert manifest["versions"]["opdop"] == opdop.__version__
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["machine"]["cores"] == os.cpu_count()
+    assert manifest["processors"] == [processor()]
+    assert manifest["machine"].items() >= processor().items()
     assert manifest["seeds"] == [0, 1]
     assert manifest["spec"] == json.loads(json.dumps(Sweep.open(swept).spec.record()))
     for job, run in Sweep.open(swept).runs():
         assert manifest["constants"][group_of(job)] == run.constants
     assert (swept / "spec.toml").read_text() == Spec.of(SHORT).text
+
+
+OTHER = {"architecture": "another", "instructions": ["fma"]}
+
+
+def warnings_of(progress: list[SweepProgress]) -> list[str]:
+    return [note for each in progress for note in each.notes if "unlike processors" in note]
+
+
+def test_workers_with_unlike_processors_are_warned_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = itertools.cycle([processor(), OTHER])
+    monkeypatch.setattr(worker, "greet", lambda: next(found))
+    seen: list[SweepProgress] = []
+    with threads() as executor:
+        sweep = run_sweep(SHORT, tmp_path, executor=executor, progress=seen.append)
+    (warning,) = warnings_of(seen)
+    assert "another with fma" in warning
+    assert sorted(sweep.manifest["processors"], key=str) == sorted([processor(), OTHER], key=str)
+
+
+def test_a_later_session_on_an_unlike_processor_is_warned_of(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[SweepProgress] = []
+    with threads() as executor:
+        run_sweep({**SHORT, "seeds": 3}, kept, executor=executor, progress=seen.append)
+        assert warnings_of(seen) == []
+        monkeypatch.setattr(worker, "greet", lambda: OTHER)
+        run_sweep({**SHORT, "seeds": 4}, kept, executor=executor, progress=seen.append)
+    assert len(warnings_of(seen)) == 1
+
+
+def test_greeted_workers_are_compared_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExecutorBackend, "greet", lambda _: [processor(), OTHER])
+    with pytest.raises(SweepError, match="the executor is broken"):
+        run_sweep(SHORT, tmp_path, executor=Broken())
+    assert Sweep.open(tmp_path).manifest["processors"] == [processor(), OTHER]
 
 
 @pytest.mark.parametrize("text", [None, "[", "{}", '{"format": "other/1"}'])

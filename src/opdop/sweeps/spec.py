@@ -329,7 +329,7 @@ def _algorithms(grid: _Grid) -> Iterator[dict[str, Any]]:
     for choice in grid.choices():
         preset = choice.pop("preset")
         usual = _default_parameters(preset)
-        unusual = {key: value for key, value in choice.items() if value != usual[key]}
+        unusual = {key: value for key, value in choice.items() if value != usual.get(key)}
         yield {"algorithm": grid.name, "preset": preset, "parameters": unusual}
 
 
