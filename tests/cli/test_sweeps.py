@@ -190,10 +190,10 @@ def test_json_has_what_the_docs_explain(mixed: Path) -> None:
 def test_docs_explain_every_column_of_a_history_as_the_files_do() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     for name, about in describe_columns(1).items():
-        meaning, unit = (re.sub(r"\b0$|\b0(?=;)", "i", about[key]) for key in ("meaning", "unit"))
-        if not re.search(r"_0$", name):
-            meaning = about["meaning"]
-        assert f"| `{re.sub('_0$', '_i', name)}` | {meaning} | {unit} |" in page
+        words = [f"`{name}`", about["meaning"], about["unit"]]
+        if name.endswith("_0"):
+            words = [re.sub(r"(?<![a-z])0\b", "i", each) for each in words]
+        assert f"| {' | '.join(words)} |" in page
 
 
 def test_progress_is_shown_on_a_terminal_and_told_elsewhere() -> None:
