@@ -1,4 +1,4 @@
-"""How fast sweeps are: two workers against one, what a run costs beyond itself, memory, and reading 1,000 runs."""
+"""The speed of sweeps: two workers against one, the overhead of a run, memory, and reading 1,000 runs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from typing import Any
 
 import opdop
 from benchmarks.memory import peak_bytes
+from opdop.sweeps import key_of
 from opdop.sweeps.store import MANIFEST, Store
 
 ROOT = Path(__file__).resolve().parent.parent
-EPISODES, SEEDS = 200_000, 32  # so long that the start of the processes, which is counted too, weighs little
+EPISODES, SEEDS = 200_000, 32  # long enough that starting the processes, which is counted too, matters little
 TINY = 200
 
 
 def timed_sweep(spec: dict[str, Any], workers: int, folder: Path) -> tuple[opdop.Sweep, float]:
-    """Return a sweep and how long it took, with the start of its processes."""
+    """Return a sweep and the seconds it took, including the start of its processes."""
     began = time.perf_counter()
     sweep = opdop.sweep(spec, folder, workers=workers)
     return sweep, time.perf_counter() - began
 
 
 def speed(folder: Path) -> None:
-    """Print the runs per minute of one and of two workers; the start of the processes is counted too."""
+    """Print the runs per minute of one and of two workers, including the start of the processes."""
     spec = {"episodes": EPISODES, "seeds": SEEDS, "problem": "media-streaming"}
     rates = []
     for workers in (1, 2):
@@ -44,7 +45,7 @@ def speed(folder: Path) -> None:
 
 
 def overhead(folder: Path) -> None:
-    """Print what a run costs beyond itself, from many tiny ones, without the start of the process."""
+    """Print the overhead of a run in a sweep, from many tiny ones, without the start of the process."""
     spec = {"episodes": TINY, "problem": "factored"}
     times = {}
     for seeds in (50, 250):
@@ -52,7 +53,7 @@ def overhead(folder: Path) -> None:
     own = float(sweep.table()["seconds"].mean())  # type: ignore[arg-type]
     each = (times[250] - times[50]) / 200
     print(
-        f"  a run of {TINY} episodes takes {each * 1e3:.1f} ms in a sweep and {own * 1e3:.1f} ms in itself: "
+        f"  a run of {TINY} episodes takes {each * 1e3:.1f} ms in a sweep and {own * 1e3:.1f} ms by itself: "
         f"overhead {(each - own) * 1e3:.1f} ms (aim 50)",
         flush=True,
     )
@@ -66,7 +67,7 @@ def memory(seeds: int) -> None:
 
 
 def memory_of(seeds: int) -> float:
-    """Return the same of a process of its own, in MB."""
+    """Return the same, in MB, of a new process."""
     command = [sys.executable, "-m", "benchmarks.bench_sweep", "memory", str(seeds)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return float(done.stdout) / 1e6
@@ -79,7 +80,7 @@ def reading(folder: Path) -> None:
     store = Store(folder / "many")
     (made,) = Store(folder / "one").finished()
     for job in spec.jobs():
-        shutil.copytree(Store(folder / "one").run(made), store.run(job.key))
+        shutil.copytree(Store(folder / "one").run(made), store.run(key_of(job)))
     (store.folder / "spec.toml").write_text(spec.text, encoding="utf-8")
     (store.folder / MANIFEST).write_text(json.dumps(dict(first.manifest)), encoding="utf-8")
     for label in ("no index yet", "index there"):

@@ -235,21 +235,29 @@ def program(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(path: Path, child: subprocess.Popen[str]) -> None:
-    patience = time.monotonic() + 50
-    while not path.exists():
-        assert child.poll() is None, child.communicate()
-        assert time.monotonic() < patience
-        time.sleep(0.01)
+INTERRUPTS_ITSELF = """
+import os, sys
+from opdop import cli
+from opdop.report.terminal.progress import Watch
+
+show, number = Watch.__call__, int(sys.argv.pop())
+
+def show_and_interrupt(self, progress):
+    show(self, progress)
+    os.kill(os.getpid(), number)
+
+Watch.__call__ = show_and_interrupt
+cli.main()
+"""
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_run_goes_on_bit_for_bit(number: int, status: int, tmp_path: Path) -> None:
     folder, episodes = tmp_path / "my run", 100_000
-    child = program("run", "factored", "-k", str(episodes), "--out", str(folder))
-    wait_for(folder / CHECKPOINT, child)
-    time.sleep(0.05)
-    child.send_signal(number)
+    arguments = ["run", "factored", "-k", str(episodes), "--out", str(folder), str(int(number))]
+    child = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTS_ITSELF, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     out, err = child.communicate(timeout=50)
     assert (child.returncode, out) == (status, "")
     assert err.startswith("interrupted at episode ")

@@ -13,15 +13,16 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+import opdop
 from opdop import cli
 from opdop.cli.sweeps import RUNS_FORMAT
 from opdop.report.terminal.sweep_tables import SweepWatch
+from opdop.runs import Progress
 from opdop.runs.recorder import describe_columns
+from opdop.sweeps import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
 from opdop.sweeps.store import SWEEP_FORMAT, Store
-from opdop.sweeps.sweep import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
-from tests.sweeps.test_sweep import INFEASIBLE, SHORT
+from tests.support.sweeps import INFEASIBLE, ROOT, SHORT, key_for
 
-ROOT = Path(__file__).parents[2]
 MIXED = {**SHORT, "problem": ["factored", "queue", INFEASIBLE]}
 
 
@@ -64,8 +65,8 @@ def test_every_mistake_has_a_line(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.splitlines()[1:] == [
-        "  episods: unknown; did you mean episodes?",
-        "  problem[0].movez: unknown; did you mean moves?",
+        "  episods is unknown. Did you mean 'episodes'?",
+        "  problem[0].movez is unknown. Did you mean 'moves'?",
     ]
     assert not (tmp_path / "out").exists()
 
@@ -92,7 +93,7 @@ def test_failed_runs_give_status_1_and_are_listed(mixed: Path, spec: Path) -> No
 def test_runs_are_listed_in_80_columns(mixed: Path, options: tuple[str, ...]) -> None:
     result = run("runs", str(mixed), *options)
     assert result.exit_code == 0
-    assert "4 of 6 runs are done, 2 failed, 0 missing" in result.stdout
+    assert "4 of 6 runs are done, 2 failed" in result.stdout
     table = result.stdout.partition("failed:")[0].splitlines()
     assert max(map(len, table)) <= 80
     best = dict(Sweep.open(mixed).table().select("problem", "optimum").rows())
@@ -114,8 +115,56 @@ def test_a_sweep_that_stops_counts_the_runs_in_its_folder(
 
 def test_missing_runs_are_counted(mixed: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(mixed, tmp_path / "copy"))
-    shutil.rmtree(Store(folder).run("factored-opdop-practical-1"))
+    shutil.rmtree(Store(folder).run(key_for(SHORT, 1)))
     assert "3 of 6 runs are done, 2 failed, 1 missing" in run("runs", str(folder)).stdout
+
+
+@pytest.fixture(scope="module")
+def singles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two finished runs, an interrupted one and a damaged one, as `opdop run --out` keeps them."""
+    root = tmp_path_factory.mktemp("singles")
+    for seed in (0, 1):
+        opdop.train("factored", episodes=300, seed=seed, checkpoint=root / f"run{seed}").save(root / f"run{seed}")
+
+    def interrupt(progress: Progress) -> None:
+        if progress.episode == 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        opdop.train(
+            "factored", episodes=300, checkpoint=root / "half", checkpoint_seconds=0.0, piece=100, progress=interrupt
+        )
+    (root / "harmed").mkdir()
+    (root / "harmed" / "run.npz").write_bytes(b"harmed")
+    (root / "nothing").mkdir()
+    return root
+
+
+def test_a_folder_of_single_runs_is_listed(singles: Path) -> None:
+    text = run("runs", str(singles)).stdout
+    assert "running or interrupted: half: episode 100 of 300, saved " in text
+    assert "damaged: harmed: " in text
+    assert text.splitlines()[-1] == "2 of 4 runs are done, 1 unfinished, 1 damaged"
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("run")] == [
+        "running",
+        "run",
+        "run0",
+        "run1",
+    ]
+    assert "factored, opdop, practical" in run("runs", str(singles), "--kinds").stdout
+    record = json.loads(run("runs", str(singles), "--json").stdout)
+    assert [each["key"] for each in record["runs"]] == ["run0", "run1"]
+    assert [(each["key"], each["episode"]) for each in record["unfinished"]] == [("half", 100)]
+    assert [*record["damaged"]] == ["harmed"]
+
+
+def test_the_folder_of_one_run_is_listed(singles: Path) -> None:
+    done, half = (run("runs", str(singles / name)).stdout for name in ("run1", "half"))
+    run1 = opdop.Run.load(singles / "run1")
+    assert run1.optimum is not None
+    assert f"{run1.optimum.value:.4f}" in done
+    assert done.splitlines()[-1] == "1 of 1 runs are done"
+    assert half.splitlines()[-1] == "0 of 1 runs are done, 1 unfinished"
 
 
 def test_no_sweep_is_one_line(tmp_path: Path) -> None:
@@ -134,16 +183,17 @@ def test_json_has_what_the_docs_explain(mixed: Path) -> None:
     explained = set(re.findall(r"`([A-Za-z0-9_]+)`", pages))
     found = {*record, *(name for run in record["runs"] for name in run), *record["failed"][0]}
     assert {re.sub(r"_\d(?=_|$)", "_i", name) for name in found} - explained == set()
+    assert {"unfinished", "problem_parameters", "final_reward"} <= explained
     assert {RUNS_FORMAT, SWEEP_FORMAT} <= set(re.findall(r"`([a-z./0-9]+)`", pages))
 
 
 def test_docs_explain_every_column_of_a_history_as_the_files_do() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     for name, about in describe_columns(1).items():
-        meaning, unit = (re.sub(r"\b0$|\b0(?=;)", "i", about[key]) for key in ("meaning", "unit"))
-        if not re.search(r"_0$", name):
-            meaning = about["meaning"]
-        assert f"| `{re.sub('_0$', '_i', name)}` | {meaning} | {unit} |" in page
+        words = [f"`{name}`", about["meaning"], about["unit"]]
+        if name.endswith("_0"):
+            words = [re.sub(r"(?<![a-z])0\b", "i", each) for each in words]
+        assert f"| {' | '.join(words)} |" in page
 
 
 def test_progress_is_shown_on_a_terminal_and_told_elsewhere() -> None:

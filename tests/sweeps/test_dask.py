@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from opdop import InvalidParameterError, OpdopError, Run, Spec
-from opdop.sweeps import executors as engines
+from opdop import InvalidParameterError, OpdopError
+from opdop.sweeps import executors, run_sweep
 from opdop.sweeps.store import Store
-from opdop.sweeps.sweep import run_sweep
-from tests.sweeps.test_sweep import LONG, ROOT, SHORT, Command, assert_complete, made, wait_until
+from tests.support.sweeps import LONG, ROOT, SHORT, assert_complete, command, key_for, runs_of, wait_until
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'opdop[dask]'")
 
@@ -27,7 +26,7 @@ DASK = Path(sys.executable).with_name("dask")
 
 @contextlib.contextmanager
 def process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A `dask` command in a session of its own, of which nothing is left behind."""
+    """Start a `dask` command in a session of its own, and kill the whole session at the end."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     with open(log, "wb") as output:
         started = subprocess.Popen(
@@ -43,7 +42,7 @@ def process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a scheduler with one worker process, which a nanny replaces when it dies."""
+    """Return the address of a scheduler with one worker process, which a nanny replaces when it dies."""
     folder = tmp_path_factory.mktemp("dask")
     here = ("--no-dashboard", "--host", "127.0.0.1")
     with process(folder / "scheduler.log", "scheduler", *here, "--port", "0") as leader:
@@ -60,10 +59,11 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_dask_gives_the_same_bits(tmp_path: Path, scheduler: str) -> None:
     folder = tmp_path / "out"
-    started = Command(folder, SHORT, "--scheduler", scheduler)
-    status, printed = started.end()
+    with command(folder, SHORT, "--scheduler", scheduler) as started:
+        status, printed = started.end()
     assert status == 0, printed
-    assert_complete(folder, {job.key: made(job) for job in Spec.of(SHORT).jobs()})
+    assert_complete(folder, runs_of(SHORT))
+    assert "unlike processors" not in printed
     assert "4 of 4 runs are done" in printed
 
 
@@ -73,7 +73,7 @@ def test_a_killed_dask_worker_loses_no_run(tmp_path: Path, scheduler: str) -> No
     def kill() -> None:
         end = time.monotonic() + 60.0
         while time.monotonic() < end and not killed.is_set():
-            found = store.look("factored-opdop-practical-0")
+            found = store.look(key_for(LONG, 0))
             if found is not None and found.episode > 0:
                 os.kill(found.pid, signal.SIGKILL)
                 killed.set()
@@ -86,12 +86,11 @@ def test_a_killed_dask_worker_loses_no_run(tmp_path: Path, scheduler: str) -> No
     finally:
         thread.join()
     assert killed.is_set()
-    expected: dict[str, Run] = {job.key: made(job) for job in Spec.of(LONG).jobs()}
-    assert_complete(tmp_path, expected)
+    assert_complete(tmp_path, runs_of(LONG))
 
 
 def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(executors, "_CONNECT_SECONDS", 0.5)
     with pytest.raises(InvalidParameterError, match=r"there is no Dask scheduler at 'tcp://127.0.0.1:1'"):
         run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
 

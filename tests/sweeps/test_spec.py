@@ -1,7 +1,9 @@
-"""Facts about specs: what they ask for, and how every mistake in them is told at once."""
+"""Facts about specs: the runs that they ask for, and the errors that name every mistake at once."""
 
 import contextlib
 import itertools
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 
 from opdop import environments
 from opdop.model import InvalidParameterError
-from opdop.sweeps.spec import MOST_RUNS, InvalidSpecError, Job, Settings, Spec, job_of
+from opdop.runs import RunConfig, settings
+from opdop.sweeps import InvalidSpecError, Spec, group_of, key_of
+from opdop.sweeps.spec import MOST_RUNS, shared_settings
 
 EXAMPLE = """
 episodes = 20000
@@ -39,13 +43,15 @@ def test_a_spec_is_the_product_of_its_parts() -> None:
     spec = Spec.parse(EXAMPLE)
     jobs = list(spec.jobs())
     assert len(spec) == len(jobs) == (1 + 3) * (2 + 2) * 10
-    assert len({job.key for job in jobs}) == len(jobs)
-    assert {job.settings for job in jobs} == {Settings(episodes=20000)}
+    assert len({key_of(job) for job in jobs}) == len(jobs)
+    assert spec.settings() == {name: getattr(RunConfig(episodes=20000), name) for name in spec.settings()} | {
+        "planned_episodes": 20000
+    }
     kinds = {
-        (job.problem, *job.problem_parameters.values(), job.algorithm, job.preset, *job.parameters.values())
+        (job.problem, job.problem_parameters.get("seed", ()), job.algorithm, job.preset, *job.parameters.values())
         for job in jobs
     }
-    problems = [("media-streaming",), *(("random-tabular", seed) for seed in range(3))]
+    problems = [("media-streaming", ()), *(("random-tabular", seed) for seed in range(3))]
     constants = [
         ("opdop", "certified"),
         ("opdop", "practical"),
@@ -58,7 +64,8 @@ def test_a_spec_is_the_product_of_its_parts() -> None:
 def test_only_the_problem_is_needed() -> None:
     jobs = list(Spec.parse('[[problem]]\nname = "factored"').jobs())
     assert [job.seed for job in jobs] == list(range(10))
-    assert jobs[3] == Job("factored", {}, "opdop", "practical", {}, 3, Settings())
+    parameters = {"states": 3, "stages": 6, "moves": 3.0}
+    assert jobs[3] == RunConfig(problem="factored", problem_parameters=parameters, planned_episodes=100_000, seed=3)
 
 
 def test_all_mistakes_are_told_at_once_with_their_places() -> None:
@@ -85,49 +92,71 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
     parameters = 4
     """
     found = mistakes(text)
-    places = [error.partition(":")[0] for error in found]
+    places = [re.split("[: ]", error)[0] for error in found]
     wrong = """
         episodess seeds[1] records noisy failure_probability dual_bound
         problem[0].sizee problem[0].size[0] problem[0].size[1] problem[1].name problem[2].name
-        algorithm[0].name algorithm[0].preset algorithm[0].parameters.C1 algorithm[0].parameters.C1
+        algorithm[0].name algorithm[0].preset[0] algorithm[0].parameters.C1 algorithm[0].parameters.C1
         algorithm[1].presets algorithm[1].parameters
     """
     assert sorted(places) == sorted(wrong.split())
     told = "\n".join(found)
     for words in (
-        "episodess: unknown; did you mean episodes?",
-        "problem[0].sizee: unknown; did you mean size?",
-        "problem[1].name: there is no problem 'factorde'; did you mean factored?",
-        "algorithm[0].name: there is no algorithm 'oppop'; did you mean oppo?",
-        "algorithm[0].preset: there is no preset 'papr'; did you mean paper?",
-        "algorithm[0].parameters.C1: preset 'certified' has no such parameter; it has none",
-        "algorithm[1].presets: unknown; did you mean preset?",
+        "episodess is unknown. Did you mean 'episodes'?",
+        "problem[0].sizee is unknown. Did you mean 'size'?",
+        "problem[1].name is 'factorde'; expected one of ",
+        "Did you mean 'factored'?",
+        "problem[2].name is missing; expected one of ",
+        "algorithm[0].name: there is no algorithm 'oppop'; there are opdop, opdop-lstd, oppo. Did you mean 'oppo'?",
+        "algorithm[0].preset[0] is 'papr'; expected one of paper, certified, practical. Did you mean 'paper'?",
+        "algorithm[0].parameters.C1 is unknown; preset 'certified' has no parameters.",
+        "algorithm[1].presets is unknown. Did you mean 'preset'?",
     ):
         assert words in told
+
+
+def test_every_setting_of_a_run_has_one_check_and_one_error_text() -> None:
+    for name in shared_settings():
+        with pytest.raises(InvalidParameterError) as refused:
+            settings()[name].check(name, "wrong")
+        assert mistakes(f'{name} = "wrong"\n[[problem]]\nname = "factored"') == (str(refused.value),)
+    varied = {"problem", "problem_parameters", "algorithm", "preset", "parameters", "seed"}
+    assert {*shared_settings()} | varied == settings().keys()
+
+
+def test_doubling_is_an_algorithm_by_name() -> None:
+    (kind,) = Spec.of({"problem": "factored", "algorithm": "doubling:opdop"}).kinds
+    assert kind.algorithm == "doubling:opdop"
+    assert key_of(kind).startswith("factored-doubling-opdop-practical-0-")
+    (error,) = mistakes('[[problem]]\nname = "factored"\n[[algorithm]]\nname = "doubling:opdopp"')
+    assert error.startswith("algorithm[0].name: there is no algorithm 'opdopp'")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "problem: none is named"),
-        ("x = [", "it is not TOML"),
+        ("", "problem is missing"),
+        ("x = [", "It is not TOML"),
         ("problem = 3", "expected tables"),
         ("algorithm = 3", "expected tables"),
-        ('seeds = 0\n[[problem]]\nname = "factored"', "seeds: found 0"),
-        ('seeds = []\n[[problem]]\nname = "factored"', "seeds: found []"),
-        ('seeds = [1, 2, 1]\n[[problem]]\nname = "factored"', "seeds: 1 is there more than once"),
-        ('[[problem]]\nname = "factored"\nstages = []', "problem[0].stages: found []"),
-        ('[[problem]]\nname = "factored"\n[[algorithm]]\npreset = []', "algorithm[0].preset: found []"),
-        ('[[problem]]\nname = "factored"\n[[algorithm]]\nknobs = {step_scale = []}', "parameters.step_scale: found []"),
+        ('seeds = 0\n[[problem]]\nname = "factored"', "seeds is 0"),
+        ('seeds = []\n[[problem]]\nname = "factored"', "seeds is []"),
+        ('seeds = [1, 2, 1]\n[[problem]]\nname = "factored"', "seeds has 1 more than once"),
+        ('[[problem]]\nname = "factored"\nstages = []', "problem[0].stages is []"),
+        ('[[problem]]\nname = "factored"\n[[algorithm]]\npreset = []', "algorithm[0].preset is []"),
         (
-            '[[problem]]\nname = "factored"\n[[algorithm]]\nknobs = {step_scale = nan}',
-            "parameters.step_scale: found nan",
+            '[[problem]]\nname = "factored"\n[[algorithm]]\nparameters = {step_scale = []}',
+            "parameters.step_scale is []",
+        ),
+        (
+            '[[problem]]\nname = "factored"\n[[algorithm]]\nparameters = {step_scale = nan}',
+            "parameters.step_scale is nan",
         ),
         (
             '[[problem]]\nname = "factored"\n[[problem]]\nname = "factored"\nstages = [5, 6]',
-            "twice: factored (stages=6)",
+            "more than once for factored, opdop, practical.",
         ),
-        ('episodes = 1.5\n[[problem]]\nname = "factored"', "episodes: found 1.5"),
+        ('episodes = 1.5\n[[problem]]\nname = "factored"', "episodes is 1.5"),
         ('seeds = 100001\n[[problem]]\nname = "factored"', f"at most {MOST_RUNS}"),
         ('seeds = 1000000000000\n[[problem]]\nname = "factored"', f"at most {MOST_RUNS}"),
     ],
@@ -136,24 +165,48 @@ def test_a_mistake_is_told(text: str, words: str) -> None:
     assert any(words in error for error in mistakes(text))
 
 
-def test_a_key_does_not_depend_on_how_the_spec_is_written() -> None:
+def test_a_parameter_at_its_default_is_the_same_run() -> None:
     plain, wordy = (
-        next(iter(Spec.parse(text).jobs()))
+        Spec.parse(text).kinds
         for text in (
             '[[problem]]\nname = "factored"',
-            '[[problem]]\nname = "factored"\nstages = 6\nmoves = 3\n[[algorithm]]\nname = "opdop"',
+            '[[problem]]\nname = "factored"\nstages = 6\nmoves = 3\n[[algorithm]]\nname = "opdop"\n'
+            "parameters = {step_scale = 300, optimistic_init = 1.0}",
         )
     )
-    assert plain.key == wordy.key == "factored-opdop-practical-0"
-    assert wordy.group == "factored (stages=6, moves=3), opdop, practical"
-    unusual = [job.key for job in Spec.parse('[[problem]]\nname = "factored"\nstages = [7, 8]\n').jobs()][:2]
-    assert len({*unusual, plain.key}) == 3
-    assert all(key.startswith("factored-") and key.endswith("-opdop-practical-0") for key in unusual)
+    assert plain == wordy
+    assert [group_of(kind) for kind in wordy] == ["factored, opdop, practical"]
+    unusual = Spec.parse('[[problem]]\nname = "factored"\nstages = [7, 8]\n').kinds
+    assert len({key_of(kind) for kind in (*unusual, *plain)}) == 3
+    assert [group_of(kind) for kind in unusual] == [f"factored (stages={n}), opdop, practical" for n in (7, 8)]
 
 
 def test_keys_stay_what_they_are() -> None:
-    job = Job("factored", {"stages": 7}, "oppo", "practical", {"radius_scale": 0.1}, 5)
-    assert job.key == "factored-1f5eb0a7-oppo-practical-f5540a4b-5"
+    (kind,) = Spec.of(
+        {
+            "seeds": [5],
+            "problem": {"name": "factored", "stages": 7},
+            "algorithm": {"name": "oppo", "parameters": {"radius_scale": 0.1}},
+        }
+    ).kinds
+    assert key_of(kind) == "factored-oppo-practical-5-1fafe97fbdc4f1c9de251a333d891dac"
+
+
+def test_a_key_covers_every_setting_exactly() -> None:
+    plain = RunConfig(problem="random-tabular", problem_parameters={"seed": 2**53})
+    others = [
+        plain.but(problem_parameters={"seed": 2**53 + 1}),
+        plain.but(seed=2**62),
+        plain.but(seed=2**62 + 1),
+        plain.but(episodes=99_999),
+        plain.but(parameters={"step_scale": 300.0000000000001}),
+        plain.but(noisy=True),
+        plain.but(records=999),
+    ]
+    keys = [key_of(config) for config in (plain, *others)]
+    assert len({*keys}) == len(keys)
+    assert all(re.fullmatch("random-tabular-opdop-practical-[0-9]+-[0-9a-f]{32}", key) for key in keys)
+    assert len({key_of(plain.but(problem_parameters={"seed": seed})) for seed in (13156, 32433)}) == 2
 
 
 def test_a_parameter_that_is_a_list_makes_a_grid_of_lists() -> None:
@@ -187,7 +240,7 @@ def test_data_make_the_same_spec_as_toml() -> None:
 
 def test_jobs_come_back_from_their_records() -> None:
     for job in Spec.parse(EXAMPLE).jobs():
-        assert job_of(job.record()) == job
+        assert RunConfig.of(json.loads(json.dumps(job.record()))) == job
 
 
 def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:

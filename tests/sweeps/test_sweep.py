@@ -1,8 +1,9 @@
-"""Facts about sweeps: the same bits whoever makes the runs, and nothing lost whatever happens to a process."""
+"""Facts about sweeps: the numbers of a run do not depend on the workers, and failures lose nothing."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -13,8 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -24,46 +25,41 @@ import pytest
 
 import opdop
 from opdop import InvalidParameterError, Run, Spec, Sweep
-from opdop.runs import CHECKPOINT
+from opdop.runs import CHECKPOINT, RunConfig
+from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays
 from opdop.runs.recorder import describe_columns
-from opdop.sweeps import worker
+from opdop.sweeps import SweepError, SweepProgress, group_of, key_of, run_sweep, worker
+from opdop.sweeps.executors import ExecutorBackend
 from opdop.sweeps.index import INDEX
+from opdop.sweeps.manifest import processor
 from opdop.sweeps.store import Store
-from opdop.sweeps.sweep import Job, SweepError, SweepProgress, run_sweep
-
-ROOT = Path(__file__).parents[2]
-SHORT = {"episodes": 300, "seeds": 2, "problem": ["factored", "queue"], "records": 20}
-LONG = {"episodes": 60_000, "seeds": 3, "problem": "factored", "records": 20}  # each takes some tenths of a second
-INFEASIBLE = {"name": "queue", "throughput": 11.9}
-
-
-def made(job: Job) -> Run:
-    """Return the run of a job, made here and now."""
-    return opdop.train(opdop.make(job.problem, **job.problem_parameters), **job.arguments)
-
-
-def assert_same(one: Run, other: Run) -> None:
-    """Every bit but the time is the same."""
-    assert one.config == other.config
-    assert json.dumps(dict(one.constants), default=str) == json.dumps(dict(other.constants), default=str)
-    ours, theirs = one._arrays(), other._arrays()
-    assert ours.keys() == theirs.keys()
-    for name, array in ours.items():
-        assert array.dtype == theirs[name].dtype
-        assert array.tobytes() == theirs[name].tobytes(), name
+from tests.support.sweeps import (
+    INFEASIBLE,
+    LONG,
+    ROOT,
+    SHORT,
+    alive,
+    assert_complete,
+    assert_same,
+    command,
+    key_for,
+    runs_of,
+    threads,
+    wait_until,
+)
 
 
 @pytest.fixture(scope="module")
 def short() -> dict[str, Run]:
     """The runs of SHORT, made one by one without a sweep."""
-    return {job.key: made(job) for job in Spec.of(SHORT).jobs()}
+    return runs_of(SHORT)
 
 
 @pytest.fixture(scope="module")
 def long() -> dict[str, Run]:
     """The runs of LONG, made one by one without a sweep."""
-    return {job.key: made(job) for job in Spec.of(LONG).jobs()}
+    return runs_of(LONG)
 
 
 @pytest.fixture(scope="module")
@@ -76,75 +72,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kept(swept: Path, tmp_path: Path) -> Path:
-    """A copy of that folder, to do harm to."""
+    """A copy of that folder, that a test may damage."""
     return Path(shutil.copytree(swept, tmp_path / "kept"))
-
-
-def assert_complete(folder: Path, expected: dict[str, Run]) -> None:
-    """Every run is there with the bits that it should have, and nothing else is."""
-    found = {job.key: run for job, run in Sweep.open(folder).runs()}
-    assert found.keys() == expected.keys()
-    for key, run in found.items():
-        assert_same(run, expected[key])
-    assert {each.name for each in (folder / "runs").iterdir()} == expected.keys()
-    assert Sweep.open(folder).failed == Sweep.open(folder).missing == ()
-
-
-def threads() -> ThreadPoolExecutor:
-    """An executor that needs no new process."""
-    return ThreadPoolExecutor(2)
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """Wait for something to be true, and return it."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
-    return found
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits to be counted does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-class Command:
-    """`opdop sweep` as a process of its own."""
-
-    def __init__(self, folder: Path, spec: dict[str, Any], *options: str, **how: Any) -> None:
-        self.spec = folder.parent / f"{folder.name}.toml"
-        self.spec.write_text(Spec.of(spec).text)
-        command = [sys.executable, "-m", "opdop", "sweep", str(self.spec), "--out", str(folder), *options]
-        paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "80"}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **how
-        )
-
-    def end(self, seconds: float = 120.0) -> tuple[int, str]:
-        """Wait for its end; return its status and all that it has printed."""
-        try:
-            out, err = self.process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-        return self.process.returncode, out + err
-
-
-@contextlib.contextmanager
-def command(folder: Path, spec: dict[str, Any], *options: str, **how: Any) -> Iterator[Command]:
-    """Start `opdop sweep`, and leave nothing of it behind."""
-    started = Command(folder, spec, *options, **how)
-    try:
-        yield started
-    finally:
-        if started.process.poll() is None:
-            started.process.kill()
-        started.process.communicate()
 
 
 # The same bits
@@ -188,7 +117,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(tmp_path: Path, long: d
 
 
 def test_only_a_job_that_always_kills_its_worker_fails(tmp_path: Path, long: dict[str, Run]) -> None:
-    store, killer = Store(tmp_path), "factored-opdop-practical-1"
+    store, killer = Store(tmp_path), key_for(LONG, 1)
     killed: set[int] = set()
     over = threading.Event()
 
@@ -211,7 +140,7 @@ def test_only_a_job_that_always_kills_its_worker_fails(tmp_path: Path, long: dic
     (failure,) = sweep.failed
     assert (failure.key, failure.type) == (killer, "DeadWorkerError")
     assert "has died 3 times" in failure.error
-    others = {job.key: run for job, run in sweep.runs()}
+    others = {key_of(job): run for job, run in sweep.runs()}
     assert others.keys() == long.keys() - {killer}
     for key, run in others.items():
         assert_same(run, long[key])
@@ -254,7 +183,8 @@ def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
 ) -> None:
     folder = tmp_path / "out"
     store = Store(folder)
-    key, endless = "factored-opdop-practical-0", {**LONG, "episodes": 50_000_000}
+    endless = {**LONG, "episodes": 50_000_000}
+    key = key_for(endless, 0)
     with command(folder, endless, "--workers", "1", start_new_session=True) as sweep:
         playing = wait_until(lambda: (found := store.look(key)) and found.episode > 0 and found)
         began = time.monotonic()
@@ -269,9 +199,9 @@ def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
     if number is not signal.SIGKILL:
         assert "interrupted: 0 of 3 runs are done; go on with: opdop sweep" in printed
     assert "Traceback" not in printed
-    _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind="an opdop checkpoint of format 2")
+    _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind=KIND)
     assert saved["recorder.episodes"] >= playing.episode  # saved at the end, not only at the start
-    assert Sweep.open(folder).underway == ()
+    assert Sweep.open(folder).listing().running == ()
     assert store.finished() == set()
 
 
@@ -313,19 +243,19 @@ with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
     print("claimed", flush=True)
     sys.stdin.read()
 """
-    arguments = [sys.executable, "-c", code, str(tmp_path), job.key]
+    arguments = [sys.executable, "-c", code, str(tmp_path), key_of(job)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "claimed\n"
         assert worker.perform(job, str(tmp_path), 0).state == "busy"
         (underway,) = store.underway()
-        assert (underway.key, underway.episode, underway.pid) == (job.key, 7, other.pid)
+        assert (underway.key, underway.episode, underway.pid) == (key_of(job), 7, other.pid)
         other.kill()
         other.wait()
         assert store.underway() == []
         assert worker.perform(job, str(tmp_path), 0).state == "done"  # who is dead holds nothing
     assert worker.perform(job, str(tmp_path), 0).summary is None  # it is there already
-    assert {each.name for each in (tmp_path / "runs").iterdir()} == {job.key}
+    assert {each.name for each in (tmp_path / "runs").iterdir()} == {key_of(job)}
 
 
 @pytest.mark.slow
@@ -352,14 +282,13 @@ def test_a_run_that_raises_is_kept_as_failed_and_the_others_go_on(tmp_path: Path
         assert [(each.type, each.tries) for each in sweep.failed] == [("InfeasibleError", 1)] * 2
         assert all("no policy satisfies all constraints" in each.error for each in sweep.failed)
         assert all("Traceback" in each.traceback and each.when for each in sweep.failed)
-        assert {each.key for each in sweep.failed} == {
-            job.key for job in sweep.jobs if job.record() == sweep.failed[job.seed].job
-        }
+        assert {each.key for each in sweep.failed} == {key_of(RunConfig.of(each.job)) for each in sweep.failed}
+        assert {each.key for each in sweep.failed} < {*sweep.keys}
         again = run_sweep(spec, tmp_path, executor=executor, workers=2)
         assert [each.tries for each in again.failed] == [1, 1]
         once_more = run_sweep(spec, tmp_path, executor=executor, workers=2, retry_failed=True)
         assert [each.tries for each in once_more.failed] == [2, 2]
-    assert {each.name for each in (tmp_path / "runs").iterdir()} == {job.key for job, _ in sweep.runs()}
+    assert {each.name for each in (tmp_path / "runs").iterdir()} == {key_of(job) for job, _ in sweep.runs()}
 
 
 def test_a_run_that_raises_in_a_worker_process_is_kept_as_failed_too(tmp_path: Path) -> None:
@@ -371,7 +300,7 @@ def test_a_run_that_raises_in_a_worker_process_is_kept_as_failed_too(tmp_path: P
 
 
 def test_a_failed_run_that_succeeds_is_no_longer_failed(kept: Path, short: dict[str, Run]) -> None:
-    store, key = Store(kept), "factored-opdop-practical-1"
+    store, key = Store(kept), key_for(SHORT, 1)
     shutil.rmtree(store.run(key))
     store.write_failure({}, key, MemoryError(), "")
     assert [(each.key, each.error) for each in Sweep.open(kept).failed] == [(key, "MemoryError")]
@@ -393,7 +322,7 @@ def test_a_damaged_note_of_a_failure_is_still_a_failure(kept: Path) -> None:
 
 def test_leftovers_of_killed_processes_are_cleared(kept: Path, short: dict[str, Run]) -> None:
     store = Store(kept)
-    done, missing = "factored-opdop-practical-0", "factored-opdop-practical-1"
+    done, missing = key_for(SHORT, 0), key_for(SHORT, 1)
     shutil.rmtree(store.run(missing))
     for key in (done, missing):
         (store.partial(key) / "result-0123").mkdir(parents=True)
@@ -404,7 +333,7 @@ def test_leftovers_of_killed_processes_are_cleared(kept: Path, short: dict[str, 
 
 
 def test_who_comes_second_leaves_the_first_result(kept: Path, short: dict[str, Run]) -> None:
-    store, key = Store(kept), "factored-opdop-practical-0"
+    store, key = Store(kept), key_for(SHORT, 0)
     before = os.stat(store.run(key) / "run.npz").st_ino
     with store.claim(key) as claim:
         assert claim is not None
@@ -415,9 +344,9 @@ def test_who_comes_second_leaves_the_first_result(kept: Path, short: dict[str, R
 
 
 def test_a_damaged_run_is_listed_and_made_again(kept: Path, short: dict[str, Run]) -> None:
-    store, key = Store(kept), "queue-opdop-practical-1"
+    store, key = Store(kept), key_for(SHORT, 1, "queue")
     (store.run(key) / "run.npz").write_bytes(b"damaged")
-    assert Sweep.open(kept).damaged.keys() == {key}
+    assert Sweep.open(kept).listing().damaged.keys() == {key}
     assert key not in Sweep.open(kept).table()["key"]
     with threads() as executor:
         run_sweep(SHORT, kept, executor=executor)
@@ -443,17 +372,17 @@ def test_an_index_can_be_lost(kept: Path, harm: str) -> None:
 
 def test_the_index_follows_the_folders(kept: Path) -> None:
     assert len(Sweep.open(kept).table()) == 4
-    shutil.rmtree(Store(kept).run("queue-opdop-practical-1"))
+    shutil.rmtree(Store(kept).run(key_for(SHORT, 1, "queue")))
     assert len(Sweep.open(kept).table()) == 3
-    assert [job.key for job in Sweep.open(kept).missing] == ["queue-opdop-practical-1"]
+    assert [key_of(job) for job in Sweep.open(kept).missing] == [key_for(SHORT, 1, "queue")]
 
 
 def test_a_spec_may_grow_but_not_shrink_or_change(kept: Path) -> None:
-    before = os.stat(Store(kept).run("factored-opdop-practical-0") / "run.npz").st_ino
+    before = os.stat(Store(kept).run(key_for(SHORT, 0)) / "run.npz").st_ino
     with threads() as executor:
         grown = run_sweep({**SHORT, "seeds": 3}, kept, executor=executor)
         assert len(list(grown.runs())) == 6
-        assert os.stat(Store(kept).run("factored-opdop-practical-0") / "run.npz").st_ino == before
+        assert os.stat(Store(kept).run(key_for(SHORT, 0)) / "run.npz").st_ino == before
         with pytest.raises(InvalidParameterError, match="2 runs that the spec does not ask for"):
             run_sweep(SHORT, kept, executor=executor)
         with pytest.raises(InvalidParameterError, match="episodes = 300, and the spec has 301"):
@@ -467,11 +396,48 @@ def test_the_manifest_says_what_was_run_with_what(swept: Path) -> None:
     assert manifest["versions"]["opdop"] == opdop.__version__
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["machine"]["cores"] == os.cpu_count()
+    assert manifest["processors"] == [processor()]
+    assert manifest["machine"].items() >= processor().items()
     assert manifest["seeds"] == [0, 1]
     assert manifest["spec"] == json.loads(json.dumps(Sweep.open(swept).spec.record()))
     for job, run in Sweep.open(swept).runs():
-        assert manifest["constants"][job.group] == run.constants
+        assert manifest["constants"][group_of(job)] == run.constants
     assert (swept / "spec.toml").read_text() == Spec.of(SHORT).text
+
+
+OTHER = {"architecture": "another", "instructions": ["fma"]}
+
+
+def warnings_of(progress: list[SweepProgress]) -> list[str]:
+    return [note for each in progress for note in each.notes if "unlike processors" in note]
+
+
+def test_workers_with_unlike_processors_are_warned_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = itertools.cycle([processor(), OTHER])
+    monkeypatch.setattr(worker, "greet", lambda: next(found))
+    seen: list[SweepProgress] = []
+    with threads() as executor:
+        sweep = run_sweep(SHORT, tmp_path, executor=executor, progress=seen.append)
+    (warning,) = warnings_of(seen)
+    assert "another with fma" in warning
+    assert sorted(sweep.manifest["processors"], key=str) == sorted([processor(), OTHER], key=str)
+
+
+def test_a_later_session_on_an_unlike_processor_is_warned_of(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[SweepProgress] = []
+    with threads() as executor:
+        run_sweep({**SHORT, "seeds": 3}, kept, executor=executor, progress=seen.append)
+        assert warnings_of(seen) == []
+        monkeypatch.setattr(worker, "greet", lambda: OTHER)
+        run_sweep({**SHORT, "seeds": 4}, kept, executor=executor, progress=seen.append)
+    assert len(warnings_of(seen)) == 1
+
+
+def test_greeted_workers_are_compared_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExecutorBackend, "greet", lambda _: [processor(), OTHER])
+    with pytest.raises(SweepError, match="the executor is broken"):
+        run_sweep(SHORT, tmp_path, executor=Broken())
+    assert Sweep.open(tmp_path).manifest["processors"] == [processor(), OTHER]
 
 
 @pytest.mark.parametrize("text", [None, "[", "{}", '{"format": "other/1"}'])
@@ -496,7 +462,7 @@ def test_the_table_has_the_numbers_of_the_runs(swept: Path) -> None:
     table = sweep.table()
     assert len(table) == len(sweep.jobs) == 4
     for row, (job, run) in zip(table.iter_rows(named=True), sweep.runs(), strict=True):
-        assert (row["key"], row["group"], row["seed"]) == (job.key, job.group, job.seed)
+        assert (row["key"], row["group"], row["seed"]) == (key_of(job), group_of(job), job.seed)
         assert row["regret"] == run.regret[-1]
         assert row["violation"] == run.violation[-1]
         assert row["hard_violation"] == run.hard_violation[-1]
@@ -504,7 +470,8 @@ def test_the_table_has_the_numbers_of_the_runs(swept: Path) -> None:
         assert row["optimum"] == run.optimum.value
         assert row["average_reward"] == run.average.reward
         assert [row[f"average_utility_{i}"] for i in range(len(run.thresholds))] == run.average.utilities.tolist()
-        assert json.loads(row["problem_parameters"]) == run.config.problem_parameters
+        assert json.loads(row["problem_parameters"]) == json.loads(json.dumps(run.config.problem_parameters))
+        assert run.config == job
 
 
 def test_histories_are_stacked_bit_for_bit(kept: Path) -> None:
@@ -513,25 +480,25 @@ def test_histories_are_stacked_bit_for_bit(kept: Path) -> None:
     def check() -> None:
         stacked = sweep.histories()
         for job, run in sweep.runs():
-            part = stacked.filter(pl.col("key") == job.key)
+            part = stacked.filter(pl.col("key") == key_of(job))
             assert part.select(run.history.columns).equals(run.history)
             assert part["seed"].unique().to_list() == [job.seed]
 
     check()
-    (Store(kept).run("queue-opdop-practical-1") / "history.parquet").write_bytes(b"damaged")
+    (Store(kept).run(key_for(SHORT, 1, "queue")) / "history.parquet").write_bytes(b"damaged")
     check()
 
 
 def test_a_history_file_explains_its_columns(swept: Path) -> None:
     for job, run in Sweep.open(swept).runs():
-        file = Store(swept).run(job.key) / "history.parquet"
+        file = Store(swept).run(key_of(job)) / "history.parquet"
         about = pl.read_parquet_metadata(file)
         assert json.loads(about["opdop.columns"]) == describe_columns(len(run.thresholds))
         assert list(describe_columns(len(run.thresholds))) == run.history.columns
         assert json.loads(about["opdop.quantities"])[0]["unit"] == run.display.quantities[0].unit
 
 
-# Engines
+# Executors
 
 
 class Counting(Executor):

@@ -310,8 +310,6 @@ def test_card_says_why_there_is_no_guarantee(arguments: dict[str, Any], words: s
 def test_runs_on_continuous_states_have_no_guarantee(parameters: dict[str, float], words: str):
     run = train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters)
     summary = RunSummary(run)
-        train(separable_problem(), episodes=5, preset="certified", slater_gap=0.1, parameters=parameters)
-    )
     assert not summary.guarantee.certified
     assert words in summary.guarantee.why
     assert (summary.record()["guarantee"]["certified"], summary.record()["guarantee"]["regret"]) == (False, None)

@@ -15,7 +15,7 @@ from opdop.model import InvalidParameterError
 
 if TYPE_CHECKING:
     from opdop.report.summary.groups import Collection
-    from opdop.sweeps.sweep import Spec
+    from opdop.sweeps.spec import Spec
 
 _FAILED = 1
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")]
@@ -114,7 +114,7 @@ def _spec(
 ) -> Spec:
     """Return the sweep that makes the runs of a comparison."""
     from opdop.envs import environments, make, parse
-    from opdop.sweeps.sweep import Spec
+    from opdop.sweeps.spec import Spec
 
     if name not in environments():
         make(name)  # raises, with a suggestion

@@ -14,7 +14,7 @@ from opdop.cli.app import INTERRUPTED, app
 from opdop.cli.options import AsJson, Figure, with_settings
 from opdop.cli.output import PlainConsole, busy, console, print_json, say, show, to_json
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.runs.config import RunConfig
+from opdop.runs.config import DEFAULT_EPISODES, RunConfig
 
 if TYPE_CHECKING:
     from opdop.model import Problem

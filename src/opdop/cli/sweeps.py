@@ -1,4 +1,4 @@
-"""`opdop sweep` and `opdop runs`: many runs, and what came of them."""
+"""`opdop sweep` and `opdop runs`: make many runs, and list their results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rich.text import Text
 from opdop.cli.app import INTERRUPTED, WRONG, app
 from opdop.cli.options import AsJson
 from opdop.cli.output import complain, console, print_json, show
-from opdop.report.terminal.sweep_tables import SweepWatch, failures_text, kinds_table, runs_table
+from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, runs_table
+from opdop.sweeps import InvalidSpecError, Listing, Spec, SweepError, group_of, key_of, list_runs, run_sweep
 from opdop.sweeps.store import Store
-from opdop.sweeps.sweep import InvalidSpecError, Spec, Sweep, SweepError, run_sweep
 
 RUNS_FORMAT = "opdop.runs/1"
 FAILED = 1
@@ -24,19 +24,21 @@ FAILED = 1
 
 @app.command()
 def sweep(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="What to run, in TOML.", show_default=False)],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The specification, in TOML.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep everything here; goes on where it was.", show_default=False)
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the sweep, new or to be continued.", show_default=False),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes; one for each core if left out.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="Processes; by default one for each core.", show_default=False),
     ] = None,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Use the workers of this Dask scheduler.", show_default=False),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Only check the spec, and list what it asks for.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the spec, and list its kinds of runs.")] = False,
 ) -> None:
     """Make many runs: problems x algorithms x constants x seeds.
 
@@ -65,10 +67,11 @@ def sweep(
       opdop sweep spec.toml --out results/first --scheduler tcp://10.0.0.1:8786
       opdop runs results/first
 
-    Interrupted or killed, the same command goes on where it was: finished runs
-    are not repeated, and the results are the same, bit for bit, for any number
-    of workers. A run that fails is kept as failed, and the others go on; the
-    exit status is then 1.
+    If it is interrupted or killed, the same command continues: finished runs are
+    not repeated. Any number of workers gives the same results, bit for bit, on
+    processors with the same instructions; a sweep over unlike processors warns.
+    A run that raises is recorded as failed, and the others continue; the exit
+    status is then 1.
     """
     try:
         asked = Spec.read(spec)
@@ -97,11 +100,11 @@ def sweep(
         else:
             status, words = None, ""
     if words:
-        finished = Store(out).finished()  # what was shown last may be older
-        done = f"{sum(job.key in finished for job in asked.jobs())} of {len(asked)} runs are done"
+        finished = Store(out).finished()  # the progress that was shown last may be older
+        done = f"{sum(key_of(job) in finished for job in asked.jobs())} of {len(asked)} runs are done"
         screen.print(Text(f"{words}: {done}; go on with: {_command(spec, out, workers, scheduler)}"), soft_wrap=True)
         raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
-    _conclude(made, out, tried=retry_failed)
+    _conclude(made.listing(), out, tried=retry_failed)
 
 
 def _command(spec: Path, out: Path, workers: int | None, scheduler: str | None) -> str:
@@ -112,39 +115,50 @@ def _command(spec: Path, out: Path, workers: int | None, scheduler: str | None) 
 
 
 def _list(spec: Spec) -> None:
-    groups = list(dict.fromkeys(job.group for job in spec.jobs()))
     typer.echo(
-        f"{len(spec)} runs of {spec.settings.episodes} episodes: {len(groups)} kinds with {len(spec.seeds)} seeds each"
+        f"{len(spec)} runs of {spec.settings()['episodes']} episodes: "
+        f"{len(spec.kinds)} kinds with {len(spec.seeds)} seeds each"
     )
-    for group in groups:
-        typer.echo(f"  {group}")
+    for kind in spec.kinds:
+        typer.echo(f"  {group_of(kind)}")
 
 
-def _conclude(made: Sweep, out: Path, *, tried: bool) -> None:
-    """Say what came of a sweep that has gone through."""
+def _conclude(made: Listing, out: Path, *, tried: bool) -> None:
+    """Print the results of a sweep that has ended."""
     screen = console()
-    found = made.summaries()
-    if found:
-        show(screen, kinds_table(found))
-        typer.echo()
-    failed = made.failed
-    if failed:
-        screen.print(failures_text(failed), soft_wrap=True)
-    rest = f", {len(failed)} failed" if failed else ""
-    screen.print(Text(f"{len(found)} of {len(made.jobs)} runs are done{rest}; all is in {out}"), soft_wrap=True)
-    if failed:
+    _show_results(made, screen, kinds=True)
+    screen.print(Text(f"{_counts(made)}; all is in {out}"), soft_wrap=True)
+    if made.failed:
         words = "the failed ones were tried once more" if tried else "--retry-failed tries the failed ones once more"
         screen.print(Text(f"{words}; {out / 'failed'} has their errors in full"), soft_wrap=True)
         raise typer.Exit(FAILED)
 
 
+def _show_results(found: Listing, screen: Console, *, kinds: bool) -> None:
+    """Print the finished runs as a table, and then those that failed."""
+    if found.finished:
+        show(screen, (kinds_table if kinds else runs_table)(found.finished))
+        typer.echo()
+    if found.failed:
+        screen.print(failures_text(found.failed), soft_wrap=True)
+
+
+def _counts(found: Listing) -> str:
+    """Return how many runs there are in each state."""
+    states = ("failed", "unfinished", "damaged", "missing")
+    others = [f", {len(each)} {state}" for state in states if (each := getattr(found, state))]
+    return f"{len(found.finished)} of {found.total} runs are done{''.join(others)}"
+
+
 @app.command()
 def runs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A sweep, a run, or a folder of runs.", show_default=False)
+    ],
     kinds: Annotated[bool, typer.Option("--kinds", help="One row for each kind of run: means over seeds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs of a sweep: finished, running, failed and missing.
+    """List the runs in a folder: finished, running, failed and missing.
 
     \b
     Examples:
@@ -152,35 +166,34 @@ def runs(
       opdop runs results/first --kinds
       opdop runs results/first --json | jq '.runs[] | [.key, .regret]'
 
-    Reward, violation and hard violation are per episode, on average over all
-    episodes, in the problem's own units.
+    DIR is the folder of `opdop sweep --out` or `opdop run --out`, or a folder of
+    several of the latter. Reward, violation and hard violation are per episode,
+    on average over all episodes, in the problem's own units.
     """
-    found = Sweep.open(folder)
-    done = found.summaries()
+    found = list_runs(folder)
     if as_json:
         print_json(_record(found))
         return
     screen = console()
-    if done:
-        show(screen, (kinds_table if kinds else runs_table)(done))
-        typer.echo()
-    for each in found.underway:
+    for each in found.running:
         typer.echo(f"running: {each.key}: episode {each.episode} of {each.episodes}, on {each.host}")
+    for each in found.unfinished:
+        words = f"episode {each.episode} of {each.episodes}, saved {clock(each.seconds)} ago"
+        screen.print(Text(f"running or interrupted: {each.key}: {words}"), soft_wrap=True)
     for key, error in found.damaged.items():
         screen.print(Text(f"damaged: {key}: {error}"), soft_wrap=True)
-    failed, missing = found.failed, found.missing
-    if failed:
-        screen.print(failures_text(failed), soft_wrap=True)
-    typer.echo(f"{len(done)} of {len(found.jobs)} runs are done, {len(failed)} failed, {len(missing)} missing")
+    _show_results(found, screen, kinds=kinds)
+    screen.print(Text(_counts(found)))
 
 
-def _record(found: Sweep) -> dict[str, Any]:
-    """Return what a sweep has come to as plain data; docs/command-line.md explains every key."""
+def _record(found: Listing) -> dict[str, Any]:
+    """Return the runs in a folder as plain data; docs/command-line.md and docs/experiments.md explain every key."""
     return {
         "format": RUNS_FORMAT,
         "runs": found.table().to_dicts(),
-        "running": [asdict(each) for each in found.underway],
+        "running": [asdict(each) for each in found.running],
+        "unfinished": [asdict(each) for each in found.unfinished],
         "failed": [asdict(failure) for failure in found.failed],
-        "damaged": found.damaged,
-        "missing": [job.key for job in found.missing],
+        "damaged": dict(found.damaged),
+        "missing": list(found.missing),
     }

@@ -1,4 +1,4 @@
-"""Where the runs of a sweep are made: each engine gives a `concurrent.futures.Executor`, and a new one if it breaks."""
+"""Where the runs of a sweep are made: processes on this machine, an executor of the caller's, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -13,38 +13,43 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from opdop.model import InvalidParameterError, OpdopError
+from opdop.sweeps.manifest import Processor
 from opdop.sweeps.store import SweepError
-from opdop.sweeps.worker import attend, greet
+from opdop.sweeps.worker import end_with_sweep, greet
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_START_SECONDS = 300.0  # in which a worker process must have said a word
+_START_SECONDS = 300.0  # for a worker process to start and answer
 _CONNECT_SECONDS = 10.0
 _FINISH_SECONDS = 30.0
 
 
-class Engine(Protocol):
-    """Something that makes runs."""
+class Backend(Protocol):
+    """The workers of a sweep, behind a `concurrent.futures.Executor`."""
 
     name: str
 
     def executor(self) -> Executor:
-        """Return the executor to use now."""
+        """Return the executor that takes jobs now."""
         ...
 
     def workers(self) -> int:
-        """Return how many runs are made at once."""
+        """Return how many runs can be made at once."""
+        ...
+
+    def greet(self) -> list[Processor]:
+        """Return the processors of the workers that answer now, starting them if need be."""
         ...
 
     def rebuild(self) -> bool:
-        """Replace a broken executor by a new one; False if that cannot be done."""
+        """Replace a broken executor; return False if this backend cannot."""
         ...
 
     def stop(self, *, at_once: bool) -> None:
-        """End all workers: at once, runs in the making then keep their checkpoints, or when all is done."""
+        """End the workers: at once, leaving a checkpoint of each unfinished run, or after their last job."""
         ...
 
 
-class Pool:
+class ProcessBackend:
     """Spawned processes on this machine, each on one core."""
 
     name = "processes"
@@ -54,26 +59,27 @@ class Pool:
         self._executor: ProcessPoolExecutor | None = None
         self._lifeline: Connection
         self._held: Connection
+        self._processor: Processor
 
     def workers(self) -> int:
         """Return the number of processes."""
         return self._workers
 
     def executor(self) -> Executor:
-        """Return the pool, made at the first call."""
+        """Return the pool; the first call creates it."""
         if self._executor is None:
             context = multiprocessing.get_context("spawn")
             self._held, self._lifeline = context.Pipe(duplex=False)  # workers get copies of the first
-            self._executor = ProcessPoolExecutor(self._workers, context, initializer=attend, initargs=(self._held,))
-            self._greet()
+            held = (self._held,)
+            self._executor = ProcessPoolExecutor(self._workers, context, initializer=end_with_sweep, initargs=held)
+            self._start(self._executor)
         return self._executor
 
-    def _greet(self) -> None:
-        """Start all workers at once and wait for the first, to say in so many words why there is none."""
-        assert self._executor is not None
+    def _start(self, executor: Executor) -> None:
+        """Start all workers and wait for the first; raise SweepError if it does not start."""
         try:
-            greetings = [self._executor.submit(greet) for _ in range(self._workers)]
-            greetings[0].result(timeout=_START_SECONDS)
+            greetings = [executor.submit(greet) for _ in range(self._workers)]
+            self._processor = greetings[0].result(timeout=_START_SECONDS)
         except (BrokenExecutor, NoAnswer) as error:
             self.stop(at_once=True)
             raise SweepError(
@@ -82,13 +88,18 @@ class Pool:
                 "memory for them."
             ) from error
 
+    def greet(self) -> list[Processor]:
+        """Return the one processor that all workers run on."""
+        self.executor()
+        return [self._processor]
+
     def rebuild(self) -> bool:
         """Replace the pool: the standard one breaks as a whole when a process dies."""
         self.stop(at_once=True)
         return True
 
     def stop(self, *, at_once: bool) -> None:
-        """End the processes; without their lifeline they do so at once."""
+        """End the processes; closing their lifeline ends them at once."""
         executor, self._executor = self._executor, None
         if executor is not None:
             if at_once:
@@ -98,8 +109,8 @@ class Pool:
             self._held.close()
 
 
-class Given:
-    """An executor of the caller's own."""
+class ExecutorBackend:
+    """An executor that the caller provides, and that the caller ends."""
 
     name = "an executor"
 
@@ -114,16 +125,20 @@ class Given:
         """Return it."""
         return self._executor
 
+    def greet(self) -> list[Processor]:
+        """Return nothing: an executor cannot address its workers one by one."""
+        return []
+
     def rebuild(self) -> bool:
-        """It is not ours to replace."""
+        """Return False: only the caller can replace it."""
         return False
 
     def stop(self, *, at_once: bool) -> None:
-        """It is not ours to end."""
+        """Do nothing: the caller ends it."""
 
 
-class Dask:
-    """Workers of a Dask scheduler, on any number of machines."""
+class DaskBackend:
+    """The workers of a Dask scheduler, on any number of machines."""
 
     name = "dask"
 
@@ -152,28 +167,36 @@ class Dask:
         executor: Executor = self._executor
         return executor
 
+    def greet(self) -> list[Processor]:
+        """Return the processors of all workers that are connected now."""
+        return list(self._client.run(greet, on_error="ignore").values())
+
     def rebuild(self) -> bool:
-        """Dask replaces lost workers by itself."""
+        """Return False: Dask itself replaces lost workers."""
         return False
 
     def stop(self, *, at_once: bool) -> None:
-        """Cancel what is left, and leave the scheduler; its workers finish what they are at."""
-        with contextlib.suppress(Exception):  # a scheduler that is gone
+        """Cancel the jobs that have not begun and disconnect; workers finish the runs that they have begun."""
+        with contextlib.suppress(Exception):  # the scheduler may be gone
             self._executor.shutdown(wait=False)
         with contextlib.suppress(Exception):
             self._client.close(timeout=_FINISH_SECONDS)
 
 
-def choose_engine(workers: int | None, executor: Executor | None, scheduler: str | None) -> Engine:
-    """Return the engine that is asked for; processes on all cores if nothing is."""
+def choose_backend(workers: int | None, executor: Executor | None, scheduler: str | None) -> Backend:
+    """Return the backend for these arguments of `run_sweep`; without any, processes on all cores.
+
+    Raises InvalidParameterError if the arguments contradict each other or no scheduler answers, and OpdopError if Dask
+    is not installed.
+    """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise InvalidParameterError(f"workers is {workers!r}; expected a whole number, at least 1.")
     if scheduler is not None:
         if executor is not None or workers is not None:
             raise InvalidParameterError("a scheduler has workers of its own; leave out workers and executor.")
-        return Dask(scheduler)
+        return DaskBackend(scheduler)
     count = workers or _cores()
-    return Pool(count) if executor is None else Given(executor, count)
+    return ProcessBackend(count) if executor is None else ExecutorBackend(executor, count)
 
 
 def _cores() -> int:
@@ -182,7 +205,7 @@ def _cores() -> int:
 
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Let processes that are started meanwhile use one core each, unless the environment says otherwise."""
+    """Let processes that start meanwhile use one core each, unless the environment says otherwise."""
     ours = [name for name in _ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(ours, "1"))
     try:

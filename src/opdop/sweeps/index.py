@@ -1,7 +1,7 @@
-"""A summary of every run of a sweep in one SQLite file: quick to read, and made anew from the folders when it is gone.
+"""A summary of every run of a sweep in one SQLite file: a cache that is rebuilt from the folders when it is gone.
 
-Only the process that runs a sweep, or that looks at it, writes here: workers on other machines never do. An index that
-cannot be written, or that is damaged, costs time and nothing else.
+Only the process that runs or reads a sweep writes it; workers never do. If the file is damaged or cannot be written,
+the summaries are made again from the runs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any
 from opdop.model import OpdopError
 from opdop.runs.files import plain
 from opdop.runs.run import RUN, Run
+from opdop.sweeps.spec import group_of
 from opdop.sweeps.store import Store
 
 INDEX = "index.sqlite"
 _PATIENCE = 10.0  # seconds to wait for another process that writes
 _TABLE = "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, stamp TEXT NOT NULL, summary TEXT NOT NULL)"
-_VERSION = 1
+_VERSION = 2
 
 
 class Index:
@@ -31,11 +32,11 @@ class Index:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.damaged: dict[str, str] = {}  # what is wrong with runs that cannot be read
+        self.damaged: dict[str, str] = {}  # key -> error, of runs that cannot be read
         self._database = self._open(store.folder / INDEX)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     def __enter__(self) -> Index:
@@ -54,7 +55,7 @@ class Index:
         raise AssertionError("a database in memory can always be opened")
 
     def renew(self) -> None:
-        """Take in runs that are new or changed, and forget those that are gone."""
+        """Add runs that are new or changed, and remove those whose folder is gone."""
         stamps = dict(self._rows("SELECT key, stamp FROM runs"))
         found = {key: stamp for key in self.store.finished() if (stamp := _stamp(self.store, key))}
         self.damaged = {}
@@ -68,7 +69,7 @@ class Index:
         self._write("DELETE FROM runs WHERE key = ?", gone)
 
     def add(self, key: str, about: dict[str, Any], stamp: str | None = None, *, together: bool = False) -> None:
-        """Take in one run; `together` with others, to be written at the next call without it."""
+        """Add the summary of one run; with `together` it is written to disk at the next call without it."""
         stamp = stamp or _stamp(self.store, key)
         if stamp:
             row = (key, stamp, json.dumps(plain(about)))
@@ -90,7 +91,7 @@ class Index:
         return self._database.execute(query, values).fetchall()
 
     def _write(self, query: str, rows: Iterable[tuple[str, ...]], *, commit: bool = True) -> None:
-        """Write; where that cannot be done, go on in memory."""
+        """Write to the file; if that fails, go on in memory."""
         rows = list(rows)
         try:
             self._database.executemany(query, rows)
@@ -112,7 +113,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     try:
         if path is not None:
             database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = OFF")  # it can always be made again
+            database.execute("PRAGMA synchronous = OFF")  # it can always be rebuilt
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in (0, _VERSION):
             raise sqlite3.DatabaseError("written by another version")
@@ -121,7 +122,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         names = [row[1] for row in database.execute("PRAGMA table_info(runs)")]
         if names != ["key", "stamp", "summary"]:
             raise sqlite3.DatabaseError("not opdop's")
-        database.execute("SELECT count(stamp) FROM runs").fetchone()  # reads it all, so damage shows now
+        database.execute("SELECT count(stamp) FROM runs").fetchone()  # reads every page, so that damage shows now
         database.commit()
     except sqlite3.Error:
         database.close()
@@ -136,7 +137,7 @@ def _remove(path: Path) -> None:
 
 
 def _stamp(store: Store, key: str) -> str:
-    """Return what tells a run's file from one that replaces it; nothing if there is none."""
+    """Return a text that changes whenever a run's file is replaced; "" if there is no file."""
     try:
         about = os.stat(store.run(key) / RUN)
     except OSError:
@@ -145,20 +146,18 @@ def _stamp(store: Store, key: str) -> str:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return what is worth knowing of a run without opening it again; totals are of one episode, in model units."""
+    """Return the facts of a run that tables show: its configuration and results, in model units.
+
+    "average", "final" and "optimum" are expected totals of one episode: the reward, then each utility.
+    """
     best = run.optimum
-    at_last = run.history.row(-1, named=True)
+    end = run.history.row(-1, named=True)
     return {
-        **{
-            name: getattr(run.config, name)
-            for name in ("problem", "problem_parameters", "algorithm", "preset", "parameters", "seed")
-        },
-        "episodes": int(run.episodes[-1]),
-        "regret": at_last["regret"],
-        "violation": at_last["violation"],
-        "hard_violation": at_last["hard_violation"],
+        "config": run.config.record(),
+        "group": group_of(run.config),
+        **{name: end[name] for name in ("regret", "violation", "hard_violation")},
         "average": run.average.totals.tolist(),
-        "last": None if run.last is None else run.last.totals.tolist(),
+        "final": None if run.last is None else run.last.totals.tolist(),
         "optimum": None if best is None else [best.value, *best.utility_values.tolist()],
         "dual": None if best is None else best.dual.tolist(),
         "slater_gap": None if best is None else best.slater_gap,

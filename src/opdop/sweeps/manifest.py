@@ -1,4 +1,4 @@
-"""What a sweep was run with: versions, commit and machine, so that others can do it again."""
+"""The software and the machines that a sweep used, recorded so that others can repeat it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from llvmlite import binding
+
 import opdop
-from opdop.runs.recorder import describe_columns
+from opdop.sweeps.store import MANIFEST, read_json, write_json
 
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "polars")
+_ARITHMETIC = ("avx", "avx2", "avx512f", "fma", "fma4", "neon", "sve")
+
+Processor = Mapping[str, Any]  # "architecture" and "instructions", as `processor` returns them
 
 
-def surroundings(engine: str) -> dict[str, Any]:
-    """Return versions, the commit of opdop's own checkout if it is one, and the machine."""
+def surroundings(backend: str) -> dict[str, Any]:
+    """Return the versions, the commit of opdop's own checkout if it is one, the machine and the kind of workers."""
     packages = {name: metadata.version(name) for name in _PACKAGES}
     return {
         "versions": {"opdop": opdop.__version__, "python": platform.python_version(), **packages},
@@ -25,20 +31,44 @@ def surroundings(engine: str) -> dict[str, Any]:
         "machine": {
             "host": platform.node(),
             "system": platform.platform(),
-            "processor": _processor(),
+            "processor": _processor_name(),
+            **processor(),
             "cores": os.cpu_count(),
         },
-        "engine": engine,
+        "backend": backend,
     }
 
 
-def history_columns() -> dict[str, dict[str, str]]:
-    """Return the columns of a history with one promise; others have one of each kind for each promise."""
-    return describe_columns(1)
+def processor() -> dict[str, Any]:
+    """Return this processor's architecture, and those of its instructions that decide how numbers are rounded.
+
+    Compiled kernels fuse products with sums where the processor can, so two processors give the same bits only if
+    these are the same.
+    """
+    features = binding.get_host_cpu_features()
+    return {"architecture": platform.machine(), "instructions": [name for name in _ARITHMETIC if features.get(name)]}
+
+
+def processor_text(found: Processor) -> str:
+    """Return a processor in words.
+
+    >>> processor_text({"architecture": "x86_64", "instructions": ["avx", "fma"]})
+    'x86_64 with avx, fma'
+    """
+    return f"{found['architecture']} with {', '.join(found['instructions']) or 'none of ' + ', '.join(_ARITHMETIC)}"
+
+
+def add_processor(folder: Path, found: Processor) -> list[Processor]:
+    """Record in a sweep's manifest that a processor makes runs; return the unlike ones that were recorded before."""
+    manifest = read_json(folder / MANIFEST)
+    before = manifest.get("processors", [])
+    if found not in before:
+        write_json(folder / MANIFEST, {**manifest, "processors": [*before, found]})
+    return [each for each in before if each != found]
 
 
 def commit(folder: Path) -> str | None:
-    """Return the commit of a checkout, with "+" if files were changed since; None where there is none.
+    """Return the commit of a checkout, with "+" if files were changed since; None if the folder is not part of one.
 
     A package that is merely installed somewhere below a checkout is no part of it.
     """
@@ -58,7 +88,7 @@ def _git(git: str, folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]

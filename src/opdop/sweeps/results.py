@@ -1,8 +1,10 @@
-"""What has come of a sweep so far: its runs, failures and gaps, one by one or as tables."""
+"""The results of a sweep, or of single runs in a folder: which runs there are, in what state, and their numbers."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,10 +14,76 @@ from typing import Any
 import polars as pl
 
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.runs.run import HISTORY, Run
-from opdop.sweeps.index import Index
-from opdop.sweeps.spec import Job, Spec
+from opdop.runs import CHECKPOINT, Run, RunConfig, read_config
+from opdop.runs.checkpoint import KIND
+from opdop.runs.files import read_arrays
+from opdop.runs.run import HISTORY, RUN
+from opdop.sweeps.index import Index, summary
+from opdop.sweeps.spec import Spec, key_of
 from opdop.sweeps.store import MANIFEST, SPEC, SWEEP_FORMAT, Failure, Store, Underway, read_json
+
+Summary = Mapping[str, Any]  # as `index.summary` returns it
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The runs in a folder, by state. Keys are names of their folders."""
+
+    total: int
+    finished: Mapping[str, Summary]
+    running: tuple[Underway, ...] = ()  # some process makes them now
+    unfinished: tuple[Underway, ...] = ()  # single runs with a checkpoint: running, or interrupted
+    failed: tuple[Failure, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)  # key -> error
+    missing: tuple[str, ...] = ()
+
+    def table(self) -> pl.DataFrame:
+        """Return one row for each finished run; docs/experiments.md explains every column."""
+        rows = [_row(key, about) for key, about in self.finished.items()]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return pl.DataFrame({name: [row.get(name) for row in rows] for name in names})
+
+
+def list_runs(folder: str | Path) -> Listing:
+    """Return the runs in a folder that `opdop sweep` or `opdop run --out` has made, or a folder of such folders.
+
+    Raises InvalidParameterError if there are none.
+    """
+    folder = Path(folder)
+    if (folder / MANIFEST).exists():
+        return Sweep.open(folder).listing()
+    places = run_folders(folder)
+    if not places:
+        raise InvalidParameterError(
+            f"there is no sweep in {str(folder)!r}, and no run; expected a folder that `opdop sweep --out` or "
+            "`opdop run --out` has made."
+        )
+    finished: dict[str, Summary] = {}
+    unfinished, damaged = [], {}
+    for place in places:
+        key = (place.resolve() if place == folder else place).name
+        try:
+            found = _read_single(place)
+        except OpdopError as error:
+            damaged[key] = str(error)
+            continue
+        if isinstance(found, Run):
+            finished[key] = summary(found)
+        else:
+            unfinished.append(found)
+    return Listing(len(places), finished, unfinished=tuple(unfinished), damaged=damaged)
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Return the folder itself if it holds a run or a checkpoint, otherwise those of its folders that do."""
+    if _has_run(folder):
+        return [folder]
+    below = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [each for each in below if not each.name.startswith(".") and _has_run(each)]
+
+
+def _has_run(folder: Path) -> bool:
+    return (folder / RUN).exists() or (folder / CHECKPOINT).exists()
 
 
 @dataclass(frozen=True)
@@ -27,7 +95,10 @@ class Sweep:
 
     @classmethod
     def open(cls, folder: str | Path) -> Sweep:
-        """Open the folder of a sweep."""
+        """Open the folder of a sweep.
+
+        Raises InvalidParameterError if there is no sweep in it.
+        """
         folder = Path(folder)
         try:
             manifest = read_json(folder / MANIFEST)
@@ -41,126 +112,112 @@ class Sweep:
 
     @property
     def store(self) -> Store:
-        """What lies where."""
+        """The files of the folder."""
         return Store(self.folder)
 
     @cached_property
     def spec(self) -> Spec:
-        """What was to be run."""
+        """The specification."""
         return Spec.read(self.folder / SPEC)
 
     @cached_property
-    def jobs(self) -> tuple[Job, ...]:
-        """Every run that was asked for."""
+    def jobs(self) -> tuple[RunConfig, ...]:
+        """The configuration of every run that the spec asks for."""
         return tuple(self.spec.jobs())
 
-    def runs(self) -> Iterator[tuple[Job, Run]]:
-        """Return every finished run, in the order of the spec, each loaded when its turn comes."""
-        for job in self.jobs:
-            if self.store.has_run(job.key):
-                yield job, Run.load(self.store.run(job.key))
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The key of every job: the name of its run's folder."""
+        return tuple(map(key_of, self.jobs))
+
+    def runs(self) -> Iterator[tuple[RunConfig, Run]]:
+        """Load every finished run, one after the other, in the order of the spec."""
+        for job, key in zip(self.jobs, self.keys, strict=True):
+            if self.store.has_run(key):
+                yield job, Run.load(self.store.run(key))
 
     @property
     def failed(self) -> tuple[Failure, ...]:
-        """The runs that raised, or whose processes died, and never succeeded."""
+        """The runs that raised, or whose processes died, and have not succeeded since."""
         store = self.store
         found = (store.read_failure(key) for key in sorted(store.failed() - store.finished()))
         return tuple(failure for failure in found if failure is not None)
 
     @property
-    def missing(self) -> tuple[Job, ...]:
+    def missing(self) -> tuple[RunConfig, ...]:
         """The runs that are neither finished nor failed."""
         there = self.store.finished() | self.store.failed()
-        return tuple(job for job in self.jobs if job.key not in there)
+        return tuple(job for job, key in zip(self.jobs, self.keys, strict=True) if key not in there)
 
-    @property
-    def underway(self) -> tuple[Underway, ...]:
-        """The runs that some process works on right now."""
-        return tuple(self.store.underway())
-
-    @property
-    def damaged(self) -> dict[str, str]:
-        """The finished runs that cannot be read, with what is wrong with each; a sweep makes them again."""
-        with Index(self.store) as index:
-            index.renew()
-            return dict(index.damaged)
-
-    def summaries(self) -> list[tuple[Job, dict[str, Any]]]:
-        """Return every finished run with its summary, in the order of the spec."""
+    def listing(self) -> Listing:
+        """Return every run by state; finished runs are in the order of the spec."""
         with Index(self.store) as index:
             index.renew()
             found = dict(index.summaries())
-        return [(job, found[job.key]) for job in self.jobs if job.key in found]
+        return Listing(
+            total=len(self.jobs),
+            finished={key: found[key] for key in self.keys if key in found},
+            running=tuple(self.store.underway()),
+            failed=self.failed,
+            damaged=index.damaged,
+            missing=tuple(map(key_of, self.missing)),
+        )
 
     def table(self) -> pl.DataFrame:
         """Return one row for each finished run; docs/experiments.md explains every column."""
-        rows = [_row(job, about) for job, about in self.summaries()]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return pl.DataFrame({name: [row.get(name) for row in rows] for name in names})
+        return self.listing().table()
 
     def histories(self) -> pl.DataFrame:
-        """Return the histories of all finished runs below each other, with what tells the runs apart."""
-        alike: dict[int, list[Job]] = {}
-        for job, about in self.summaries():
-            alike.setdefault(len(about["thresholds"]), []).append(job)
-        parts = [self._stacked(jobs) for _, jobs in sorted(alike.items())]
+        """Return the histories of all finished runs below each other, with columns that identify the run."""
+        alike: dict[int, dict[str, Summary]] = {}
+        for key, about in self.listing().finished.items():
+            alike.setdefault(len(about["thresholds"]), {})[key] = about
+        parts = [self._stacked(runs) for _, runs in sorted(alike.items())]
         return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
 
-    def _stacked(self, jobs: list[Job]) -> pl.DataFrame:
+    def _stacked(self, runs: Mapping[str, Summary]) -> pl.DataFrame:
         """Return the histories of runs that have the same columns."""
-        files = [self.store.run(job.key) / HISTORY for job in jobs]
+        files = [self.store.run(key) / HISTORY for key in runs]
         try:
             stacked = pl.scan_parquet(files, include_file_paths="file", glob=False).collect()
-        except (
-            pl.exceptions.PolarsError,
-            OSError,
-        ):  # a file is damaged: the history is in run.npz too, with a checksum
+        except (pl.exceptions.PolarsError, OSError):  # a file is damaged; run.npz has the history too, with a checksum
             each = [Run.load(file.parent).history.with_columns(pl.lit(str(file)).alias("file")) for file in files]
             stacked = pl.concat(each)
-        known = pl.DataFrame(
-            {"file": [str(file) for file in files], **_columns([_about(job) for job in jobs])},
-        )
+        rows = [{"file": str(file), **_identity(*run)} for file, run in zip(files, runs.items(), strict=True)]
+        known = pl.DataFrame(rows)
         joined = stacked.join(known, on="file", how="left", maintain_order="left").drop("file")
         return joined.select(*known.columns[1:], *(name for name in stacked.columns if name != "file"))
 
 
-def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+def _identity(key: str, about: Summary) -> dict[str, Any]:
+    """Return the columns that identify a run."""
+    config = about["config"]
+    named = {name: config[name] for name in ("problem", "algorithm", "preset", "seed")}
+    return {"key": key, "group": about["group"], **named}
 
 
-def _about(job: Job) -> dict[str, Any]:
-    """Return what tells a run from others, as columns."""
-    return {
-        "key": job.key,
-        "group": job.group,
-        "problem": job.problem,
-        "algorithm": job.algorithm,
-        "preset": job.preset,
-        "seed": job.seed,
-    }
-
-
-def _row(job: Job, about: Mapping[str, Any]) -> dict[str, Any]:
+def _row(key: str, about: Summary) -> dict[str, Any]:
     """Return the row of a run in the table of all runs."""
-    reward, *promised = about["quantities"]
-    last, best, dual = (about[name] or [None] * len(about["average"]) for name in ("last", "optimum", "dual"))
+    reward, *utilities = about["quantities"]
+    config = about["config"]
+    final, best, dual = (about[name] or [None] * len(about["average"]) for name in ("final", "optimum", "dual"))
     row = {
-        **_about(job),
-        "problem_parameters": json.dumps(about["problem_parameters"]),
-        "parameters": json.dumps(about["parameters"]),
-        **{name: about[name] for name in ("episodes", "regret", "violation", "hard_violation")},
+        **_identity(key, about),
+        **{name: json.dumps(config[name]) for name in ("problem_parameters", "parameters")},
+        "episodes": config["episodes"],
+        **{name: about[name] for name in ("regret", "violation", "hard_violation")},
         "average_reward": about["average"][0],
-        "last_reward": last[0],
+        "final_reward": final[0],
         "optimum": best[0],
         "slater_gap": about["slater_gap"],
         "reward_unit": reward["unit"],
         "reward_scale": reward["scale"],
         "reward_offset": reward["offset"],
     }
-    for i, quantity in enumerate(promised):
+    for i, quantity in enumerate(utilities):
         row |= {
             f"average_utility_{i}": about["average"][1 + i],
-            f"last_utility_{i}": last[1 + i],
+            f"final_utility_{i}": final[1 + i],
             f"optimal_utility_{i}": best[1 + i],
             f"optimal_dual_{i}": dual[i],
             f"threshold_{i}": about["thresholds"][i],
@@ -169,3 +226,22 @@ def _row(job: Job, about: Mapping[str, Any]) -> dict[str, Any]:
             f"utility_{i}_offset": quantity["offset"],
         }
     return {**row, "seconds": about["seconds"]}
+
+
+# Single runs -----------------------------------------------------------------------------------------------------
+
+
+def _read_single(place: Path) -> Run | Underway:
+    """Return the run that `opdop run --out` keeps in a folder, or how far it is if it has not reached its end."""
+    checkpoint = place / CHECKPOINT
+    if not checkpoint.exists():
+        return Run.load(place)
+    config = read_config(place)
+    if (place / RUN).exists():
+        run = Run.load(place)
+        if run.config == config:
+            return run
+    _, arrays = read_arrays(checkpoint, kind=KIND)
+    episode = int(arrays.get("recorder.episodes", 0))
+    saved = time.time() - os.stat(checkpoint).st_mtime
+    return Underway(place.name, episode, config.episodes, max(saved, 0.0))

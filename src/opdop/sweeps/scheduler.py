@@ -1,4 +1,4 @@
-"""Hands out the runs of a sweep, and puts up with whatever happens to those who make them."""
+"""Dispatch the jobs of a sweep to workers, and retry those whose worker died."""
 
 from __future__ import annotations
 
@@ -6,212 +6,244 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from opdop.runs import RunConfig
 from opdop.runs.interrupts import Interrupts
-from opdop.sweeps.executors import Engine
+from opdop.sweeps.executors import Backend
 from opdop.sweeps.index import Index
-from opdop.sweeps.spec import Job
+from opdop.sweeps.manifest import Processor, add_processor, processor_text
+from opdop.sweeps.spec import key_of
 from opdop.sweeps.store import Store, SweepError, Underway
 from opdop.sweeps.worker import Outcome, perform
 
-_DEATHS = 3  # so many times may the worker of a job die before the job is recorded as failed
+_MOST_DEATHS = 3  # of a job's worker, before the job is recorded as failed
 _LOOK_SECONDS = 0.2  # between two looks at signals and progress
-_BUSY_SECONDS = 0.5  # before asking again for a run that another sweep works on
-_COUNT_SECONDS = 2.0  # between two counts of an engine's workers
-_AHEAD = 2  # jobs handed out for each worker
+_BUSY_SECONDS = 0.5  # before asking again for a run that another sweep makes
+_COUNT_SECONDS = 2.0  # between two counts of the workers
+_JOBS_PER_WORKER = 2  # dispatched at once, so that no worker waits for its next job
 _MOST_SHOWN = 50
-_KNOWN_AFTER = 0.1  # runs, after which the time left is worth telling: kernels are loaded by then
+_RUNS_BEFORE_ESTIMATE = 0.1  # before the time left is estimated: kernels are loaded by then
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """Where a sweep is; given to the `progress` callback a few times a second."""
+    """The state of a sweep; given to the `progress` callback a few times a second."""
 
     total: int
-    done: int  # finished, with those found finished at the start
-    found: int  # finished at the start
-    failed: int  # with those that had failed before and are not tried again
+    done: int  # finished runs, including `found`
+    found: int  # runs that were finished at the start
+    failed: int  # including runs that failed before and are not tried again
     underway: tuple[Underway, ...]
     seconds: float  # since the start
-    seconds_left: float | None  # None as long as nothing is known
-    notes: tuple[str, ...] = ()  # what has happened since the last call and is worth a line
+    seconds_left: float | None  # None before it can be estimated
+    notes: tuple[str, ...] = ()  # events since the last call that deserve a line
 
 
 class DeadWorkerError(SweepError):
-    """The process that made a run has died again and again."""
+    """The process that made a run has died repeatedly."""
 
 
-class Conductor:
-    """One sweep in the making.
+@dataclass(frozen=True)
+class Attempt:
+    """A job to make, and what is known of earlier attempts."""
 
-    A job whose worker dies is handed out again. The pool cannot say whose fault it was, as it breaks as a whole: who
-    was there twice is made alone from then on, and only a job that kills its worker while alone is recorded as failed.
+    job: RunConfig
+    key: str
+    failures: int = 0  # attempts that raised, in this sweep or an earlier one
+    deaths: int = 0  # attempts whose worker died, in this sweep
+
+    @classmethod
+    def of(cls, job: RunConfig, failures: int = 0) -> Attempt:
+        """Return the first attempt of a sweep at a job."""
+        return cls(job, key_of(job), failures)
+
+
+class Scheduler:
+    """Dispatches the jobs of one sweep.
+
+    A job whose worker dies is dispatched again. A pool of processes breaks as a whole, so every job that was dispatched
+    then is a suspect. A job that was suspected twice is made while no other job runs; if its worker dies again, the
+    job is recorded as failed.
     """
 
     def __init__(
         self,
         store: Store,
-        engine: Engine,
+        backend: Backend,
         index: Index,
-        jobs: Iterable[tuple[Job, int]],  # with the failed tries that are known of
+        jobs: Iterable[Attempt],
         *,
         total: int,
         found: int,
         failed: int,
         progress: Callable[[SweepProgress], None] | None,
     ) -> None:
-        self.store, self.engine, self.index, self.progress = store, engine, index, progress
+        self.store, self.backend, self.index, self.progress = store, backend, index, progress
         self.total, self.found, self.failed, self.done = total, found, failed, found
-        self._coming: Iterator[tuple[Job, int]] = iter(jobs)
-        self._again: deque[tuple[Job, int]] = deque()  # to be handed out once more
-        self._later: deque[tuple[float, Job, int]] = deque()  # not before a time
-        self._alone: deque[tuple[Job, int]] = deque()  # only with no other
-        self._flying: dict[Future[Outcome], tuple[Job, int]] = {}
-        self._deaths: dict[str, int] = {}
+        self._jobs: Iterator[Attempt] = iter(jobs)
+        self._retries: deque[Attempt] = deque()
+        self._delayed: deque[tuple[float, Attempt]] = deque()  # not before a time
+        self._suspects: deque[Attempt] = deque()  # each to be made while no other job runs
+        self._dispatched: dict[Future[Outcome], Attempt] = {}
         self._notes: list[str] = []
-        self._is_alone = False
+        self._is_alone = False  # the one dispatched job is a suspect
+        self._greeted = self._warned = False
+        self._processors: list[Processor] = []
         self._began = self._shown = time.monotonic()
         self._counted, self._workers = 0.0, 1
 
-    def conduct(self, interrupts: Interrupts) -> None:
-        """Make all runs; leave early if a signal asks for it, or raise SweepError if nothing can be done here."""
+    def run(self, interrupts: Interrupts) -> None:
+        """Make all runs, or return early on a signal; raise SweepError if the workers or the folder cannot be used."""
         while interrupts.pending is None:
-            self._hand_out()
-            if not (self._flying or self._later or self._again or self._alone):
+            self._dispatch()
+            if not (self._dispatched or self._delayed or self._retries or self._suspects):
                 break
-            if self._flying:
-                ended, _ = wait(self._flying, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+            if self._dispatched:
+                ended, _ = wait(self._dispatched, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in ended:
-                    self._take(future)
+                    self._collect(future)
             else:
                 time.sleep(_LOOK_SECONDS / 4)
             self._show()
         self._show(at_once=True)
 
-    # Handing out -----------------------------------------------------------------------------------------------------
+    # Dispatching -----------------------------------------------------------------------------------------------------
 
-    def _hand_out(self) -> None:
-        if self._alone:
-            if not self._flying:
+    def _dispatch(self) -> None:
+        """Submit as many jobs as the workers can take."""
+        if self._suspects:
+            if not self._dispatched:
                 self._is_alone = True
-                self._submit(*self._alone.popleft())
+                self._submit(self._suspects.popleft())
             return
-        if self._is_alone and self._flying:
+        if self._is_alone and self._dispatched:
             return
         self._is_alone = False
         now = time.monotonic()
         if now - self._counted >= _COUNT_SECONDS:
-            self._counted, self._workers = now, self.engine.workers()
-        while len(self._flying) < _AHEAD * self._workers and not self._alone:
-            job = self._next(now)
-            if job is None:
+            self._counted, self._workers = now, self.backend.workers()
+        while len(self._dispatched) < _JOBS_PER_WORKER * self._workers and not self._suspects:
+            attempt = self._next(now)
+            if attempt is None:
                 return
-            self._submit(*job)
+            self._submit(attempt)
 
-    def _next(self, now: float) -> tuple[Job, int] | None:
-        if self._again:
-            return self._again.popleft()
-        for job, failures in self._coming:
-            if not self.store.has_run(job.key):  # another sweep may have made it meanwhile
-                return job, failures
+    def _next(self, now: float) -> Attempt | None:
+        """Return the next job that is not finished; another sweep may have made some in the meantime."""
+        while True:
+            if self._retries:
+                return self._retries.popleft()
+            attempt = next(self._jobs, None)
+            if attempt is None and self._delayed and self._delayed[0][0] <= now:
+                attempt = self._delayed.popleft()[1]
+            if attempt is None or not self.store.has_run(attempt.key):
+                return attempt
             self.done += 1
-        while self._later and self._later[0][0] <= now:
-            _, job, failures = self._later.popleft()
-            if not self.store.has_run(job.key):
-                return job, failures
-            self.done += 1
-        return None
 
-    def _submit(self, job: Job, failures: int) -> None:
+    def _submit(self, attempt: Attempt) -> None:
         try:
-            future = self.engine.executor().submit(perform, job, str(self.store.folder), failures)
+            if not self._greeted:
+                self._greeted = True
+                for processor in self.backend.greet():
+                    self._compare(processor)
+            folder = str(self.store.folder)
+            future = self.backend.executor().submit(perform, attempt.job, folder, attempt.failures)
         except BrokenExecutor:
-            self._again.appendleft((job, failures))
-            self._mend()
+            self._retries.appendleft(attempt)
+            self._replace_workers()
         else:
-            self._flying[future] = (job, failures)
+            self._dispatched[future] = attempt
 
-    # Taking back -----------------------------------------------------------------------------------------------------
+    # Collecting ------------------------------------------------------------------------------------------------------
 
-    def _take(self, future: Future[Outcome]) -> None:
-        if future not in self._flying:
-            return  # it was taken when the pool was mended
+    def _collect(self, future: Future[Outcome]) -> None:
+        """Take the result of a job that has ended."""
+        if future not in self._dispatched:
+            return  # it was collected when the workers were replaced
         try:
             outcome = future.result()
         except BrokenExecutor:
-            self._mend()
+            self._replace_workers()
             return
         except SweepError:
             raise
         except CancelledError as error:
-            raise SweepError(
-                f"the {self.engine.name} engine has dropped a run: is its scheduler still there?"
-            ) from error
+            raise SweepError(f"a run was cancelled by {self.backend.name}: is its scheduler still there?") from error
         except Exception as error:
-            job, _ = self._flying.pop(future)
-            if type(error).__name__ != "KilledWorker":  # Dask's word for a job whose workers died again and again
+            attempt = self._dispatched.pop(future)
+            if type(error).__name__ != "KilledWorker":  # Dask raises it for a job whose workers died repeatedly
                 raise SweepError(f"a worker cannot make runs: {type(error).__name__}: {error}") from error
-            self._fail(job, str(error))
+            self._fail(attempt, str(error))
             return
-        job, failures = self._flying.pop(future)
-        self._settle(job, failures, outcome)
+        self._record(self._dispatched.pop(future), outcome)
 
-    def _settle(self, job: Job, failures: int, outcome: Outcome) -> None:
-        self._deaths.pop(job.key, None)
+    def _record(self, attempt: Attempt, outcome: Outcome) -> None:
+        self._compare(outcome.processor)
         if outcome.state == "busy":
-            self._later.append((time.monotonic() + _BUSY_SECONDS, job, failures))
-            return
-        if outcome.state == "failed":
+            self._delayed.append((time.monotonic() + _BUSY_SECONDS, replace(attempt, deaths=0)))
+        elif outcome.state == "failed":
             self.failed += 1
-            self._notes.append(f"failed: {job.key}: {outcome.error}")
-            return
-        self.done += 1
-        if outcome.summary is not None:
-            self.index.add(job.key, outcome.summary)
+            self._notes.append(f"failed: {attempt.key}: {outcome.error}")
+        else:
+            self.done += 1
+            if outcome.summary is not None:
+                self.index.add(attempt.key, outcome.summary)
 
-    def _mend(self) -> None:
-        """A worker has died, and the executor with it: take what is whole, hand out the rest again in a new one."""
-        flying, self._flying = self._flying, {}
-        wait(flying)
+    def _compare(self, processor: Processor) -> None:
+        """Record a worker's processor in the manifest, and warn once if another one makes runs of this sweep too."""
+        if processor in self._processors:
+            return
+        self._processors.append(processor)
+        others = add_processor(self.store.folder, processor)
+        if others and not self._warned:
+            self._warned = True
+            self._notes.append(
+                f"warning: runs of this sweep come from unlike processors ({processor_text(processor)}; "
+                f"{processor_text(others[0])}), so their last bits depend on the worker"
+            )
+
+    def _replace_workers(self) -> None:
+        """Replace an executor that broke because a worker died; keep the finished results, dispatch the rest again."""
+        dispatched, self._dispatched = self._dispatched, {}
+        wait(dispatched)
         lost = []
-        for future, (job, failures) in flying.items():
+        for future, attempt in dispatched.items():
             if isinstance(future.exception(), BrokenExecutor):
-                lost.append((job, failures))
+                lost.append(replace(attempt, deaths=attempt.deaths + 1))
             elif future.exception() is not None:
                 raise SweepError(f"a worker cannot make runs: {future.exception()}") from future.exception()
             else:
-                self._settle(job, failures, future.result())
-        if not self.engine.rebuild():
+                self._record(attempt, future.result())
+        if not self.backend.rebuild():
             raise SweepError(
                 "the executor is broken: one of its workers has died. Start the sweep again with a new one."
             )
         if lost:
             self._notes.append(f"a worker process has died; {len(lost)} runs that it may have had are made again")
-        for job, failures in lost:
-            self._deaths[job.key] = self._deaths.get(job.key, 0) + 1
-            if self._deaths[job.key] < _DEATHS - 1:
-                self._again.append((job, failures))
-            elif self._is_alone and self._deaths[job.key] >= _DEATHS:
-                self._fail(job, f"its worker process has died {self._deaths[job.key]} times: out of memory, or a crash")
+        for attempt in lost:
+            if attempt.deaths < _MOST_DEATHS - 1:
+                self._retries.append(attempt)
+            elif self._is_alone and attempt.deaths >= _MOST_DEATHS:
+                self._fail(attempt, f"its worker process has died {attempt.deaths} times: out of memory, or a crash")
             else:
-                self._alone.append((job, failures))
+                self._suspects.append(attempt)
 
-    def _fail(self, job: Job, words: str) -> None:
-        error = DeadWorkerError(words)
-        self.store.write_failure(job.record(), job.key, error, "")
+    def _fail(self, attempt: Attempt, reason: str) -> None:
+        self.store.write_failure(attempt.job.record(), attempt.key, DeadWorkerError(reason), "")
         self.failed += 1
-        self._notes.append(f"failed: {job.key}: {words}")
+        self._notes.append(f"failed: {attempt.key}: {reason}")
 
     # Showing ---------------------------------------------------------------------------------------------------------
 
     def _show(self, *, at_once: bool = False) -> None:
+        """Call the progress callback, if it is time."""
         now = time.monotonic()
         if self.progress is None or (now - self._shown < _LOOK_SECONDS and not at_once):
             self._notes = self._notes[-_MOST_SHOWN:]
             return
         self._shown = now
-        looks = (self.store.look(job.key) for job, _ in list(self._flying.values())[:_MOST_SHOWN])
+        looks = (self.store.look(attempt.key) for attempt in list(self._dispatched.values())[:_MOST_SHOWN])
         underway = tuple(found for found in looks if found is not None)
         played = sum(each.episode / each.episodes for each in underway if each.episodes)
         made = self.done - self.found + played
@@ -226,7 +258,7 @@ class Conductor:
                 self.failed,
                 underway,
                 seconds,
-                seconds / made * max(left, 0.0) if made > _KNOWN_AFTER else None,
+                seconds / made * max(left, 0.0) if made > _RUNS_BEFORE_ESTIMATE else None,
                 notes,
             )
         )

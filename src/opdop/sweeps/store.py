@@ -1,10 +1,10 @@
-"""The folder of a sweep: what lies where, how a run appears in it as a whole, and who is working on which one.
+"""The folder of a sweep: its files, the claims of processes on runs, and the atomic appearance of a finished run.
 
-spec.toml, manifest.json   what is run, and with what
+spec.toml, manifest.json   the specification, and the software and machines that were used
 runs/<key>/                one finished run, as `Run.save` writes it
-runs/.<key>.partial/       a run in the making: its checkpoint, and a lock that lasts as long as its process
-failed/<key>.json          a run that raised, or that killed its process again and again
-index.sqlite               a summary of every run; can be deleted at any time, the folders are the truth
+runs/.<key>.partial/       an unfinished run: its checkpoint, and a lock that its process holds
+failed/<key>.json          a run that raised, or whose process died repeatedly
+index.sqlite               a summary of every run; rebuilt from the folders if it is deleted
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SWEEP_FORMAT, FAILED_FORMAT = "opdop.sweep/1", "opdop.failed/1"
 SPEC, MANIFEST, RUNS, FAILED = "spec.toml", "manifest.json", "runs", "failed"
 _PARTIAL, _DAMAGED, _LOCK, _RESULT = ".partial", ".damaged", "lock", "result-"
 _LARGEST_JSON = 64 * 2**20
-_MOMENT = 0.01  # seconds; who only looks whether a run is claimed has let go of it by then
+_MOMENT = 0.01  # seconds; `is_claimed` holds the lock for less
 
 
 class SweepError(OpdopError):
-    """A sweep cannot go on where it is: what is wrong is not one run, but the folder, the workers or their engine."""
+    """A sweep cannot go on: not one run is at fault, but the folder or the workers."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not end well."""
+    """A run that failed, and why."""
 
     key: str
     type: str
@@ -47,17 +47,17 @@ class Failure:
     traceback: str
     when: str  # ISO 8601, UTC
     tries: int
-    job: Mapping[str, Any]
+    job: Mapping[str, Any]  # its configuration
 
 
 @dataclass(frozen=True)
 class Underway:
-    """A run in the making."""
+    """An unfinished run, and how far it is."""
 
     key: str
     episode: int
     episodes: int
-    seconds: float  # since this process took it up
+    seconds: float  # since its process began, or since its last checkpoint where no process is known
     host: str = ""
     pid: int = 0
 
@@ -69,15 +69,15 @@ class Store:
     folder: Path
 
     def run(self, key: str) -> Path:
-        """Return where a finished run lies."""
+        """Return the folder of a finished run."""
         return self.folder / RUNS / key
 
     def partial(self, key: str) -> Path:
-        """Return where a run in the making lies."""
+        """Return the folder of an unfinished run."""
         return self.folder / RUNS / f".{key}{_PARTIAL}"
 
     def has_run(self, key: str) -> bool:
-        """Whether a run is finished."""
+        """Return whether a run is finished."""
         return (self.run(key) / RUN).exists()
 
     def finished(self) -> set[str]:
@@ -90,7 +90,7 @@ class Store:
         return {name.stem for name in names if name.suffix == ".json"}
 
     def underway(self) -> list[Underway]:
-        """Return the runs that are being made right now, by any process on a machine that locks this folder."""
+        """Return the runs that some process makes now; a process on another machine counts if the file system locks."""
         partial = (entry.name for entry in self._entries(RUNS) if entry.name.endswith(_PARTIAL))
         keys = (name[1 : -len(_PARTIAL)] for name in sorted(partial))
         return [found for key in keys if self.is_claimed(key) and (found := self.look(key)) is not None]
@@ -106,13 +106,16 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, key: str) -> Iterator[Claim | None]:
-        """Claim a run for this process until it ends in whatever way; None if another one works on it."""
+        """Claim a run for this process while the context lasts; None if another process has claimed it.
+
+        The system ends the claim of a process that dies.
+        """
         partial = self.partial(key)
         while True:
             partial.mkdir(parents=True, exist_ok=True)
             try:
                 lock = os.open(partial / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-            except FileNotFoundError:  # cleared away just now
+            except FileNotFoundError:  # another process has removed the folder
                 continue
             try:
                 if not _lock(lock):
@@ -130,7 +133,7 @@ class Store:
                 os.close(lock)
 
     def is_claimed(self, key: str) -> bool:
-        """Whether a process works on a run."""
+        """Return whether some process has claimed a run."""
         try:
             lock = os.open(self.partial(key) / _LOCK, os.O_RDONLY)
         except OSError:
@@ -141,7 +144,7 @@ class Store:
             os.close(lock)
 
     def look(self, key: str) -> Underway | None:
-        """Return how far a run is, as the process that works on it has told last."""
+        """Return how far a run is, as its process last noted; None if there is no such note."""
         try:
             with open(self.partial(key) / _LOCK, "rb") as file:
                 data = json.loads(file.readline(4096))
@@ -150,11 +153,11 @@ class Store:
             return None
 
     def clear(self, key: str) -> None:
-        """Remove what a finished run needed while it was made."""
+        """Remove the checkpoint and the lock of a run."""
         shutil.rmtree(self.partial(key), ignore_errors=True)
 
     def clear_leftovers(self) -> None:
-        """Remove what is left of finished runs whose process was killed at the very end."""
+        """Remove the checkpoints of finished runs; a process leaves one if it is killed just after it finished."""
         for entry in self._entries(RUNS):
             key = entry.name[1 : -len(_PARTIAL)]
             if entry.name.endswith(_PARTIAL) and self.has_run(key):
@@ -163,14 +166,14 @@ class Store:
                         self.clear(key)
 
     def set_aside(self, key: str) -> None:
-        """Move a damaged run out of the way, so that it is made again; it is kept for who wants to look at it."""
+        """Rename a damaged run, so that it is made again; nothing is deleted."""
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.run(key), self.folder / RUNS / f".{key}.{secrets.token_hex(4)}{_DAMAGED}")
 
     # Failures --------------------------------------------------------------------------------------------------------
 
     def write_failure(self, job: Mapping[str, Any], key: str, error: BaseException, text: str) -> Failure:
-        """Keep why a run failed; return it."""
+        """Record that a run failed, with its error and traceback; return the record."""
         before = self.read_failure(key)
         failure = Failure(
             key=key,
@@ -185,7 +188,7 @@ class Store:
         return failure
 
     def read_failure(self, key: str) -> Failure | None:
-        """Return why a run failed, or None if it did not; a damaged note is a failure without words."""
+        """Return why a run failed, or None if it did not; a damaged record counts as a failure of unknown type."""
         path = self.folder / FAILED / f"{key}.json"
         if not path.exists():
             return None
@@ -200,7 +203,7 @@ class Store:
         return Failure(key, "unknown", f"{path} is damaged", "", "", 1, {})
 
     def forget_failure(self, key: str) -> None:
-        """Remove the note of a failure: the run has succeeded."""
+        """Remove the record of a failure, because the run has succeeded."""
         with contextlib.suppress(OSError):
             (self.folder / FAILED / f"{key}.json").unlink(missing_ok=True)
 
@@ -214,14 +217,14 @@ class Claim:
     lock: int
 
     def tell(self, episode: int, episodes: int, began: float) -> None:
-        """Let others know how far it is."""
+        """Note the progress of the run where other processes can read it."""
         about = {"episode": episode, "episodes": episodes, "began": began, "host": os.uname().nodename}
         text = json.dumps({**about, "pid": os.getpid()}) + "\n"
-        with contextlib.suppress(OSError):  # for show only
+        with contextlib.suppress(OSError):  # only shown to people
             os.pwrite(self.lock, text.encode(), 0)
 
     def finish(self, run: Run) -> bool:
-        """Put the run in its place as a whole; False if another process was first."""
+        """Move the finished run into place in one step; return False if another process was first."""
         folder = self.store.partial(self.key) / f"{_RESULT}{secrets.token_hex(8)}"
         try:
             run.save(folder)
@@ -237,10 +240,12 @@ class Claim:
 
 
 def _lock(file: int, *, shared: bool = False) -> bool:
-    """Lock a file until it is closed or its process ends; False if another process has it."""
+    """Lock a file until it is closed or its process ends; return False if another process holds a lock."""
     try:
         import fcntl
-    except ImportError:  # no such locks here: two sweeps in one folder do some runs twice, and the first one stays
+    except (
+        ImportError
+    ):  # no locks on this system: two sweeps in one folder make some runs twice, and the first result stays
         return not shared
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -250,7 +255,7 @@ def _lock(file: int, *, shared: bool = False) -> bool:
 
 
 def _is_file(file: int, path: Path) -> bool:
-    """Whether an open file is still the one with this name."""
+    """Return whether an open file is still the one with this name."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except FileNotFoundError:
@@ -272,13 +277,13 @@ def now() -> str:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write JSON, whole or not at all."""
+    """Write a JSON object atomically; raise OpdopError if that fails."""
     text = json.dumps(plain(dict(data)), indent=2).encode() + b"\n"
     write_whole(path, lambda file: file.write(text))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or say what is wrong with the file."""
+    """Return the JSON object in a file; raise OpdopError, with the reason, if there is none."""
     try:
         with open(path, "rb") as file:
             data = json.loads(file.read(_LARGEST_JSON))

@@ -1,9 +1,10 @@
-"""A sweep as it goes on and what has come of it, for a terminal."""
+"""The progress and the results of a sweep, for a terminal."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from types import TracebackType
 from typing import Any
 
@@ -16,14 +17,14 @@ from rich.text import Text
 
 from opdop.model import Quantity
 from opdop.report.summary.solution import number
-from opdop.sweeps.sweep import Failure, Job, SweepProgress
+from opdop.sweeps import Failure, SweepProgress, short_key
 
-_MOST_LINES = 8  # for runs in the making
+_MOST_LINES = 8  # for unfinished runs
 _PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
 
 
 class SweepWatch:
-    """Shows a sweep: a bar and the runs in the making on a terminal, now and then a line anywhere else."""
+    """Shows the progress of a sweep: on a terminal a bar and its unfinished runs, elsewhere a line every 30 seconds."""
 
     def __init__(self, console: Console) -> None:
         self.last: SweepProgress | None = None
@@ -41,7 +42,7 @@ class SweepWatch:
             self._live.stop()
 
     def __call__(self, progress: SweepProgress) -> None:
-        """Take note of how far the sweep is."""
+        """Show the progress and its notes."""
         self.last = progress
         if self._console.is_terminal:
             if self._live is None:
@@ -56,7 +57,7 @@ class SweepWatch:
 
 
 def counts(progress: SweepProgress) -> str:
-    """Return how far a sweep is in one line.
+    """Return the progress of a sweep in one line.
 
     >>> counts(SweepProgress(10, 3, 0, 1, (), 6.0, 75.0))
     '3 of 10 runs done, 0 running, 1 failed, about 1 min 15 s left'
@@ -67,7 +68,7 @@ def counts(progress: SweepProgress) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time in words.
+    """Return a duration in words.
 
     >>> clock(7), clock(75), clock(7320)
     ('7 s', '1 min 15 s', '2 h 2 min')
@@ -80,73 +81,68 @@ def clock(seconds: float) -> str:
 
 
 def view(progress: SweepProgress) -> RenderableType:
-    """Return the bar of a sweep and a line for each run in the making."""
+    """Return the bar of a sweep and a line for each unfinished run."""
     bar = Table.grid(padding=(0, 1, 0, 0))
     ended = progress.done + progress.failed
     bar.add_row(ProgressBar(total=max(progress.total, 1), completed=ended, width=30), Text(counts(progress)))
     lines = Table.grid(padding=(0, 2, 0, 0))
     for each in progress.underway[:_MOST_LINES]:
         share = f"{100.0 * each.episode / max(each.episodes, 1):.0f} %"
-        lines.add_row(Text(f"  {each.key}"), Text(share, justify="right"), Text(clock(each.seconds)))
+        lines.add_row(Text(f"  {short_key(each.key)}"), Text(share, justify="right"), Text(clock(each.seconds)))
     more = len(progress.underway) - _MOST_LINES
     return Group(bar, lines, *([Text(f"  and {more} more")] if more > 0 else []))
 
 
-def kinds_table(found: Sequence[tuple[Job, Mapping[str, Any]]]) -> RenderableType:
-    """Return a table with a row for each kind of run: means over its seeds, per episode, in the problem's own units."""
+def kinds_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+    """Return a table with a row for each kind of run: means over its seeds, per episode, in the problem's own units.
+
+    `found` maps keys to summaries of runs.
+    """
     kinds: dict[str, list[Mapping[str, Any]]] = {}
-    for job, about in found:
-        kinds.setdefault(job.group, []).append(about)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("runs of")
-    for name in ("seeds", "reward", "optimum", "violation", "hard"):
-        table.add_column(name, justify="right")
+    for about in found.values():
+        kinds.setdefault(about["group"], []).append(about)
+    table = _table("runs of", "seeds", "reward", "optimum", "violation", "hard")
     for group, runs in kinds.items():
-        reward, *promised = (Quantity(**quantity) for quantity in runs[0]["quantities"])
-        scale = abs(promised[0].scale) if len(promised) == 1 else 1.0  # several constraints have no common unit
-        broken = [_mean([run[name] / run["episodes"] for run in runs]) for name in ("violation", "hard_violation")]
-        best = runs[0]["optimum"]
-        table.add_row(
-            Text(f"{group}\n{_units(reward, promised)}"),
-            str(len(runs)),
-            number(reward.shown(_mean([run["average"][0] for run in runs]))),
-            "" if best is None else number(reward.shown(best[0])),
-            *(number(scale * each) for each in broken),
-        )
+        reward, *utilities = runs[0]["quantities"]
+        single = utilities[0]["unit"] or utilities[0]["name"] if len(utilities) == 1 else "model units"
+        units = f"  in {reward['unit'] or reward['name']}; violation in {single}"
+        table.add_row(Text(f"{group}\n{units}"), str(len(runs)), *_numbers(runs))
     return table
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def runs_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+    """Return a table with a row for each run; `found` maps keys to summaries of runs."""
+    table = _table("run", "reward", "optimum", "violation", "hard", "seconds")
+    for key, about in found.items():
+        table.add_row(Text(short_key(key)), *_numbers([about]), f"{about['seconds']:.2f}")
+    return table
 
 
-def _units(reward: Quantity, promised: Sequence[Quantity]) -> str:
-    second = f"{promised[0].unit or promised[0].name}" if len(promised) == 1 else "model units"
-    return f"  in {reward.unit or reward.name}; violation in {second}"
-
-
-def runs_table(found: Sequence[tuple[Job, Mapping[str, Any]]]) -> RenderableType:
-    """Return a table with a row for each run."""
+def _table(first: str, *numbers: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("run", overflow="fold")
-    for name in ("reward", "optimum", "violation", "hard", "seconds"):
+    table.add_column(first, overflow="fold")
+    for name in numbers:
         table.add_column(name, justify="right")
-    for job, about in found:
-        reward, *promised = (Quantity(**quantity) for quantity in about["quantities"])
-        scale = abs(promised[0].scale) if len(promised) == 1 else 1.0
-        best = about["optimum"]
-        table.add_row(
-            Text(job.key),
-            number(reward.shown(about["average"][0])),
-            "" if best is None else number(reward.shown(best[0])),
-            *(number(scale * about[name] / about["episodes"]) for name in ("violation", "hard_violation")),
-            f"{about['seconds']:.2f}",
-        )
     return table
+
+
+def _numbers(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return reward, optimum, violation and hard violation of runs of one kind: per episode, means over the runs."""
+    reward, *utilities = (Quantity(**quantity) for quantity in runs[0]["quantities"])
+    scale = abs(utilities[0].scale) if len(utilities) == 1 else 1.0  # several constraints have no common unit
+    best = runs[0]["optimum"]
+    return [
+        number(reward.shown(fmean(run["average"][0] for run in runs))),
+        "" if best is None else number(reward.shown(best[0])),
+        *(
+            number(scale * fmean(run[name] / run["config"]["episodes"] for run in runs))
+            for name in ("violation", "hard_violation")
+        ),
+    ]
 
 
 def in_short(text: str, most: int = 150) -> str:
-    """Return a text in one line of limited length.
+    """Return a text as one line of limited length, without control characters.
 
     >>> in_short("one\\n  two three", 10)
     'one two...'
