@@ -81,7 +81,7 @@ def test_envs_says_all_about_one_problem(name: str) -> None:
 
 def test_envs_json_has_every_problem_with_its_parameters() -> None:
     record = json.loads(answered("envs", "--json"))
-    assert record["format"] == "opdop.envs/1"
+    assert record["format"] == "opdop.envs/2"
     assert [each["name"] for each in record["problems"]] == NAMES
     for each in record["problems"]:
         defaults = {key: parameter["default"] for key, parameter in each["parameters"].items()}
