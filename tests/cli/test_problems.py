@@ -1,4 +1,4 @@
-"""Facts about the command line: what it prints, what it answers to mistakes, and how it ends."""
+"""Facts about the command line: what it prints, how it reports mistakes, and how it ends."""
 
 import json
 import os
@@ -12,13 +12,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import opdop
-from opdop import cli
+from opdop.cli import app
+from opdop.cli.app import COMMANDS
+from opdop.report.summary import solution
 
 NAMES = list(opdop.environments())
 
 
 def run(*arguments: str, columns: int = 80) -> Result:
-    return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": str(columns)})
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(columns)})
 
 
 def answered(*arguments: str) -> str:
@@ -79,7 +81,7 @@ def test_envs_says_all_about_one_problem(name: str) -> None:
 
 def test_envs_json_has_every_problem_with_its_parameters() -> None:
     record = json.loads(answered("envs", "--json"))
-    assert record["format"] == "opdop.envs/1"
+    assert record["format"] == "opdop.envs/2"
     assert [each["name"] for each in record["problems"]] == NAMES
     for each in record["problems"]:
         defaults = {key: parameter["default"] for key, parameter in each["parameters"].items()}
@@ -107,16 +109,16 @@ def test_solve_json_can_be_evaluated_again(name: str, tmp_path: Path) -> None:
     assert [constraint["multiplier"]["model"] for constraint in record["constraints"]] == optimum.dual.tolist()
     assert record["slater_gap"] == optimum.slater_gap
     assert (record["states"], record["actions"]) == (cmdp.num_states, cmdp.num_actions)
-    assert (record["stages"], record["constraints"]) == (cmdp.horizon, cmdp.num_constraints)
+    assert (record["stages"], record["num_constraints"]) == (cmdp.horizon, cmdp.num_constraints)
 
 
 def test_solve_says_what_the_constraint_costs() -> None:
     text = answered("solve", "media-streaming")
     for words in (
         "constraint    fast services <= 5 services",
-        "yes: making it stricter costs 0.4952 steps per unit",
-        "5 services: some policy keeps the constraint with this much to spare",
-        "keeping the constraint costs 1.3536 steps",
+        "yes: tightening it costs 0.4952 steps per unit (multiplier Y*)",
+        "5 services: the slack of the max-slack policy",
+        "the constraints cost 1.3536 steps of the objective",
         "dual walk, 7 backward passes,",
         "fast_services=5",
     ):
@@ -190,10 +192,10 @@ def test_setting_given_twice_is_refused() -> None:
     assert "twice" in refused("solve", "factored", "--set", "moves=1", "--set", "moves=2")
 
 
-def test_constraints_that_no_policy_keeps_end_with_status_1() -> None:
+def test_infeasible_problems_end_with_status_1() -> None:
     message = refused("solve", "queue", "--set", "throughput=11", status=1)
-    assert "no policy satisfies all constraints" in message
-    assert "max-slack policy: 7.19984 customers" in message
+    assert "no policy" in message
+    assert "7.19984 customers" in message
     refused("solve", "queue", "--set", "throughput=11", "--json", status=1)
 
 
@@ -221,7 +223,7 @@ def test_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.problems, "solution_of", interrupt)
+    monkeypatch.setattr(solution, "solution_of", interrupt)
     result = run("solve", "factored")
     assert result.exit_code == 130
     assert result.output == ""
@@ -231,7 +233,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli.problems, "solution_of", fail)
+    monkeypatch.setattr(solution, "solution_of", fail)
     assert isinstance(run("solve", "factored").exception, RuntimeError)
 
 
@@ -239,8 +241,7 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_help_teaches_by_examples() -> None:
-    named = ("envs", "solve", "algorithms", "run", "sweep", "runs", "report", "compare")
-    for arguments in ((), *((name,) for name in named)):
+    for arguments in ((), *((name,) for name in COMMANDS)):
         text = answered(*arguments, "--help")
         assert "Examples:\n" in text
         assert max(map(len, text.splitlines())) <= 80
@@ -288,19 +289,72 @@ def test_program_prints_where_only_ascii_can_be_printed() -> None:
     assert "media-streaming" in result.stdout
 
 
-def test_program_ends_quietly_when_interrupted() -> None:
-    code = (
-        "import os, signal, time, opdop.cli as cli\n"
-        "cli.problems.solution_of = lambda *_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"
-        "cli.main()"
-    )
-    command = [sys.executable, "-c", code, "solve", "factored"]
+INTERRUPTED_AT_IMPORT = """
+import os, runpy, signal, sys, time
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[-1]:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["opdop", "solve", "factored", "--set", sys.argv[-1]]
+runpy.run_module("opdop", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["opdop.cli", "typer", "numba", "opdop.planning"])
+def test_ctrl_c_ends_the_program_quietly_at_any_time(module: str) -> None:
+    """The program is interrupted when it begins to import a module: from its first import to that of the planner."""
+    command = [sys.executable, "-c", INTERRUPTED_AT_IMPORT, module]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 
 
-def test_program_ends_quietly_if_nobody_reads_on() -> None:
-    command = f"{sys.executable} -m opdop envs --json | head -n 1"
-    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert result.stdout == "{\n"
-    assert "Traceback" not in result.stderr
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("solve", "factored"), ("envs", "--json")])
+def test_closed_pipe_ends_the_program_quietly_with_status_141(arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # as `| head` does when it has read enough
+    command = [sys.executable, "-m", "opdop", *arguments]
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=50)
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (141, "")
+
+
+# Start-up
+
+HEAVY = {"numba", "scipy", "polars", "matplotlib"}
+
+
+START = "import opdop.__main__ as program; program.main()"
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("import opdop", ""),
+        ("from opdop import InvalidParameterError", ""),
+        ("from opdop.runs import RunConfig", ""),
+        (START, "--help"),
+        (START, "--version"),
+        (START, "run --help"),
+        (START, "solve --help"),
+    ],
+)
+def test_start_imports_nothing_heavy(code: str, arguments: str) -> None:
+    watch = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules))"
+    command = [sys.executable, "-c", f"{watch}; {code}", *arguments.split()]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in result.stdout.partition("loaded: ")[2].split()}
+    assert "opdop" in loaded
+    assert HEAVY.isdisjoint(loaded)
+
+
+def test_every_public_name_is_found_and_listed() -> None:
+    for package in (opdop, opdop.model, opdop.runs):
+        assert set(package.__all__) <= set(dir(package))
+        assert all(getattr(package, name) is not None for name in package.__all__)
+    with pytest.raises(AttributeError, match="module 'opdop' has no attribute 'trian'"):
+        opdop.trian  # noqa: B018
+    assert opdop.algorithms is sys.modules["opdop.algorithms"]

@@ -1,4 +1,4 @@
-"""Facts about `opdop run` and `opdop algorithms`: what they print and keep, and how an interrupted run goes on."""
+"""Facts about `opdop run` and `opdop algorithms`: what they print and save, and how a run is resumed."""
 
 import json
 import os
@@ -7,23 +7,27 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 import opdop
-from opdop import cli
+from opdop.cli import app
+from opdop.cli import run as command
 from opdop.report.terminal import tables
-from opdop.runs import CHECKPOINT
+from opdop.runs import CHECKPOINT, RunConfig, execute, settings
 
 FILES = {"checkpoint.npz", "run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json"}
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "80"})
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "80"})
 
 
 def answered(*arguments: str) -> str:
@@ -74,36 +78,33 @@ def test_run_prints_what_train_finds() -> None:
     assert "seed 3" in text
 
 
-def test_every_option_reaches_the_run() -> None:
-    options = {
-        "--seed": 4,
-        "--preset": "practical",
-        "--param": "step_scale=10",
-        "--delta": 0.1,
-        "--slater-gap": 2.5,
-        "--dual-bound": 3.5,
-        "--planned-episodes": "1e3",
-        "--measure-every": 2,
-        "--set": "moves=2",
-    }
-    given = [str(part) for option in options.items() for part in option]
-    record = json.loads(answered("run", "factored", "-k", "400", *given, "--noisy", "--json"))
-    found = opdop.train(
-        opdop.make("factored", moves=2.0),
+def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> None:
+    config = RunConfig(
+        problem="factored",
+        problem_parameters={"moves": 2.0},
+        algorithm="doubling:opdop",
+        preset="paper",
+        parameters={"C1": 0.5},
         episodes=400,
         seed=4,
-        parameters={"step_scale": 10.0},
+        planned_episodes=1000,
         failure_probability=0.1,
         slater_gap=2.5,
         dual_bound=3.5,
-        planned_episodes=1000,
-        measure_every=2,
         noisy=True,
+        measure_every=2,
+        records=50,
     )
-    assert record["regret"]["total"]["model"] == found.regret[-1]
-    assert record["constants"] == json.loads(json.dumps(dict(found.constants)))
-    assert (record["noisy"], record["measure_every"], record["exact"]) == (True, 2, False)
-    assert record["parameters"]["moves"] == 2.0
+    assert set(config.differences(RunConfig())) == settings().keys()  # so that a new setting has to be added here
+    answered(*config.command()[1:], "--out", str(tmp_path))
+    assert same(opdop.Run.load(tmp_path), execute(config))
+
+
+def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:
+    words = " ".join(answered("run", "--help").split())
+    for setting in settings().values():
+        assert f" {setting.flag} {setting.metavar}".rstrip() in words
+        assert setting.help in words
 
 
 def test_other_learners_can_be_chosen() -> None:
@@ -116,8 +117,8 @@ def test_other_learners_can_be_chosen() -> None:
 def test_json_is_the_record(tmp_path: Path) -> None:
     figure = tmp_path / "run.pdf"
     record = json.loads(answered("run", "queue", "-k", "300", "--json", "--figure", str(figure)))
-    assert record["format"] == "opdop.run/1"
-    assert (record["problem"], record["episodes"], record["constraints"]) == ("queue", 300, 2)
+    assert record["format"] == "opdop.run/2"
+    assert (record["problem"], record["episodes"], record["num_constraints"]) == ("queue", 300, 2)
     assert figure.read_bytes().startswith(b"%PDF")
 
 
@@ -172,6 +173,22 @@ def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_o
     assert same(opdop.Run.load(tmp_path), opdop.train("factored", episodes=300, planned_episodes=1000, seed=2))
 
 
+def test_summary_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered("run", "factored", "-k", "100", "--out", str(tmp_path))
+    before = (tmp_path / "summary.json").read_bytes()
+    replace = os.replace
+
+    def fail(source: Path, target: Path) -> None:
+        if target.name == "summary.json":
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert "summary.json cannot be written" in refused("run", "factored", "-k", "100", "--out", str(tmp_path))
+    assert (tmp_path / "summary.json").read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == FILES
+
+
 # Mistakes
 
 
@@ -192,7 +209,9 @@ def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_o
         (("factored", "-k", "nan"), "expected a whole number, as 100000 or 1e5"),
         (("factored", "-k", "0"), "episodes is 0; expected"),
         (("factored", "-k", "9", "--planned-episodes", "x"), "planned-episodes is 'x'"),
-        (("factored", "-k", "9", "--delta", "2"), "expected a failure probability"),
+        (("factored", "-k", "9", "--delta", "2"), "failure_probability is 2.0; expected the probability"),
+        (("factored", "-k", "9", "--delta", "0.95"), "For a guarantee with probability 0.95, give 0.05."),
+        (("factored", "-k", "9", "--records", "1"), "records is 1; expected a whole number, at least 2"),
         (("factored", "-k", "9", "--measure-every", "0"), "at least 1"),
         (("factored", "-k", "9", "--figure", "run.gif"), "expected a file ending in .svg, .png, .pdf"),
         (("--resume", "nowhere"), "there is no run in 'nowhere'"),
@@ -202,8 +221,8 @@ def test_mistakes_are_answered_in_a_line(arguments: tuple[str, ...], answer: str
     assert answer in refused("run", *arguments)
 
 
-def test_promises_that_no_policy_keeps_end_with_status_1() -> None:
-    assert "no policy satisfies all constraints" in refused("run", "queue", "--set", "throughput=11", status=1)
+def test_infeasible_problems_end_with_status_1() -> None:
+    assert "no policy" in refused("run", "queue", "--set", "throughput=11", status=1)
 
 
 def test_resume_takes_everything_from_its_folder(kept: Path) -> None:
@@ -214,7 +233,7 @@ def test_resume_takes_everything_from_its_folder(kept: Path) -> None:
 def test_run_on_a_model_of_ones_own_goes_on_where_it_was_started(tmp_path: Path) -> None:
     lever = opdop.TabularCMDP(np.ones((1, 2, 1)), [[0, 1]], [[1, 0]], 3.0, horizon=4)
     opdop.train(lever, episodes=10, checkpoint=tmp_path)
-    assert "go on with it where it was started" in refused("run", "--resume", str(tmp_path))
+    assert "resume it where it was started" in refused("run", "--resume", str(tmp_path))
 
 
 def test_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -235,34 +254,33 @@ def program(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-INTERRUPTS_ITSELF = """
-import os, sys
-from opdop import cli
+SIGNALLED_AT_THE_FIRST_PROGRESS = """
+import os, runpy, sys
 from opdop.report.terminal.progress import Watch
 
-show, number = Watch.__call__, int(sys.argv.pop())
+call, number = Watch.__call__, int(sys.argv.pop(1))
 
-def show_and_interrupt(self, progress):
-    show(self, progress)
-    os.kill(os.getpid(), number)
+def call_and_signal(self, progress):
+    first = self.episode is None
+    call(self, progress)
+    if first:
+        os.kill(os.getpid(), number)
 
-Watch.__call__ = show_and_interrupt
-cli.main()
+Watch.__call__ = call_and_signal
+runpy.run_module("opdop", run_name="__main__")
 """
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_run_goes_on_bit_for_bit(number: int, status: int, tmp_path: Path) -> None:
-    folder, episodes = tmp_path / "my run", 100_000
-    arguments = ["run", "factored", "-k", str(episodes), "--out", str(folder), str(int(number))]
-    child = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTS_ITSELF, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    out, err = child.communicate(timeout=50)
-    assert (child.returncode, out) == (status, "")
-    assert err.startswith("interrupted at episode ")
-    assert err.endswith(f"; go on with: opdop run --resume '{folder}'\n")
-    assert 0 < int(err.split()[3].rstrip(";")) < episodes
+def test_interrupted_run_is_resumed_bit_for_bit(number: int, status: int, tmp_path: Path) -> None:
+    folder, episodes = tmp_path / "my run", 20_000
+    arguments = [str(int(number)), "run", "factored", "-k", str(episodes), "--out", str(folder)]
+    command = [sys.executable, "-c", SIGNALLED_AT_THE_FIRST_PROGRESS, *arguments]
+    child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
+    assert (child.returncode, child.stdout) == (status, "")
+    assert child.stderr.startswith("interrupted at episode ")
+    assert child.stderr.endswith(f"; resume with: opdop run --resume '{folder}'\n")
+    assert 0 < int(child.stderr.split()[3].rstrip(";")) < episodes
     text = answered("run", "--resume", str(folder))
     assert f"saved in {folder}: run.npz" in text
     assert same(opdop.Run.load(folder), opdop.train("factored", episodes=episodes))
@@ -300,14 +318,23 @@ def test_terminal_shows_a_bar_and_ctrl_c_ends_it() -> None:
     assert "learning" in shown
     assert "/100000000" in shown
     assert "per episode: regret" in shown
-    assert "; nothing is kept without --out DIR" in shown
+    assert "; nothing is saved without --out DIR" in shown
 
 
-def test_compiling_is_said_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    busy, train = cli.run.busy, cli.run.train
-    monkeypatch.setattr(cli.run, "_SOON", 0.01)
-    monkeypatch.setattr(cli.run, "train", lambda **arguments: time.sleep(0.5) or train(**arguments))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(cli.run, "busy", lambda words: said.append(words) or busy(words))  # type: ignore[func-returns-value]
+def test_compiling_is_said_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, announced = [], threading.Event()
+
+    def busy(words: str) -> AbstractContextManager[None]:
+        said.append(words)
+        announced.set()
+        return nullcontext()
+
+    def execute_when_announced(*arguments: Any, **options: Any) -> opdop.Run:
+        assert announced.wait(50)
+        return execute(*arguments, **options)
+
+    monkeypatch.setattr(command, "_SOON", 0.0)
+    monkeypatch.setattr(command, "busy", busy)
+    monkeypatch.setattr(opdop.runs, "execute", execute_when_announced)
     answered("run", "factored", "-k", "100")
     assert said == ["compiling, once"]

@@ -18,6 +18,7 @@ from rich.console import Console, RenderableType
 import opdop
 from opdop.report import figures
 from opdop.report.summary.run_summary import RunSummary
+from opdop.report.summary.solution import solution_of
 from opdop.report.terminal import progress as live
 from opdop.report.terminal import tables
 from opdop.runs import Progress
@@ -78,12 +79,12 @@ def test_violation_in_own_units_is_the_distance_to_the_constraint(name: str, run
 def test_multiplier_in_own_units_is_that_of_solve(runs: dict[str, opdop.Run]) -> None:
     for name in ("queue", "inventory"):
         summary = RunSummary(runs[name])
-        solved = opdop.report.solution_of(opdop.make(name)).record()  # type: ignore[attr-defined]
+        solved = solution_of(opdop.make(name)).record()
         for ours, theirs in zip(summary.record()["constraints"], solved["constraints"], strict=True):
             assert ours["multiplier"]["optimum"] == theirs["multiplier"]
             ratio = theirs["multiplier"]["own"] / theirs["multiplier"]["model"]
-            last = ours["multiplier"]["last"]
-            assert last["own"] == pytest.approx(ratio * last["model"])
+            final = ours["multiplier"]["final"]
+            assert final["own"] == pytest.approx(ratio * final["model"])
 
 
 def test_joint_violation_of_constraints_in_different_units_has_no_own_unit(runs: dict[str, opdop.Run]) -> None:
@@ -111,12 +112,12 @@ def test_run_on_an_unknown_model_is_refused(runs: dict[str, opdop.Run]) -> None:
 @pytest.mark.parametrize(
     ("regret", "shortfall", "verdict"),
     [
-        (24.0, 60.0, "is within 0.4% of the optimum and breaks the constraint by 0.02 moves per episode."),
-        (24.0, -60.0, "is within 0.4% of the optimum and keeps the constraint."),
-        (-24.0, 60.0, "is 0.4% better than the optimum, because it breaks the constraint by 0.02 moves per episode."),
-        (3000.0, 0.0, "is 50% worse than the optimum and keeps the constraint."),
-        (0.0, 0.0, "is within 0% of the optimum and keeps the constraint."),
-        (0.001, 1e-9, "is within less than 0.01% of the optimum and keeps the constraint."),
+        (24.0, 60.0, "is within 0.4% of the optimum and violates the constraint by 0.02 moves per episode."),
+        (24.0, -60.0, "is within 0.4% of the optimum and satisfies the constraint."),
+        (-24.0, 60.0, "is 0.4% better than the optimum, because it violates the constraint by 0.02 moves per episode."),
+        (3000.0, 0.0, "is 50% worse than the optimum and satisfies the constraint."),
+        (0.0, 0.0, "is within 0% of the optimum and satisfies the constraint."),
+        (0.001, 1e-9, "is within less than 0.01% of the optimum and satisfies the constraint."),
     ],
 )
 def test_verdict_is_one_plain_sentence(
@@ -126,12 +127,14 @@ def test_verdict_is_one_plain_sentence(
     assert summary.verdict == f"The average policy {verdict}"
 
 
-def test_verdict_names_every_broken_promise(runs: dict[str, opdop.Run]) -> None:
+def test_verdict_names_every_violated_constraint(runs: dict[str, opdop.Run]) -> None:
     summary = altered(runs["queue"], shortfall_0=10.0, shortfall_1=-10.0)
-    assert summary.verdict.endswith("and breaks the constraint on service effort by 0.06 units of effort per episode.")
+    assert summary.verdict.endswith(
+        "and violates the constraint on service effort by 0.06 units of effort per episode."
+    )
     both = altered(runs["queue"], shortfall_0=10.0, shortfall_1=10.0).verdict
     assert "effort and the constraint on customers admitted by 0.01 customers per episode." in both
-    assert altered(runs["queue"], shortfall_0=0.0, shortfall_1=0.0).verdict.endswith("and keeps every constraint.")
+    assert altered(runs["queue"], shortfall_0=0.0, shortfall_1=0.0).verdict.endswith("and satisfies every constraint.")
 
 
 def test_verdict_says_amounts_where_the_optimum_is_nothing(runs: dict[str, opdop.Run]) -> None:
@@ -143,15 +146,13 @@ def test_verdict_says_amounts_where_the_optimum_is_nothing(runs: dict[str, opdop
 
 def test_notes_say_what_one_must_know(runs: dict[str, opdop.Run], slack: opdop.Run) -> None:
     assert RunSummary(runs["factored"]).notes == ()
-    assert RunSummary(slack).notes == (
-        "The constraint does not bind: the optimum keeps it at no cost, and its multiplier Y* is 0.",
-    )
+    assert RunSummary(slack).notes == ("The constraint does not bind: it costs no reward, and its multiplier Y* is 0.",)
     odd = opdop.train("factored", "doubling:oppo", episodes=40, measure_every=8)
     words = " ".join(RunSummary(odd).notes)
-    assert "ignores the constraint: it looks for the best reward alone" in words
-    assert "One episode in 8 was measured and stands for the 7 after it" in words
+    assert "ignores the constraint and maximises the reward alone" in words
+    assert "One episode in 8 was measured, and its values are used for the 7 after it" in words
     assert "not exact sums" in words
-    assert "The plan doubled" in words
+    assert "The planned K was doubled" in words
     assert not RunSummary(odd).record()["exact"]
 
 
@@ -250,13 +251,13 @@ def test_figure_names_what_it_shows(runs: dict[str, opdop.Run], tmp_path: Path) 
         "Regret, steps per episode",
         "Violation, services per episode",
         "Multiplier, steps per unit (√ scale)",
-        "Each episode's policy, believed and true",
+        "Each episode's policy, estimated and true",
         "average so far",
-        "average, slack pays back",
-        "average, never paid back",
+        "average, slack cancels",
+        "average, hard violation",
         "Y*: at the optimum",
-        "believed",
-        "optimum, or constraint",
+        "estimated",
+        "optimum, or threshold",
         "steps with an empty buffer (less is better)",
     ):
         assert f"<!-- {words} -->" in text
@@ -282,8 +283,8 @@ def test_curves_are_averages_per_episode_in_own_units(runs: dict[str, opdop.Run]
     scale = abs(run.display.quantities[1].scale)
     for axes, words, sums in (
         (regret, "average so far", run.regret * abs(run.display.quantities[0].scale)),
-        (violation, "average, slack pays back", run.violation * scale),
-        (violation, "average, never paid back", run.hard_violation * scale),
+        (violation, "average, slack cancels", run.violation * scale),
+        (violation, "average, hard violation", run.hard_violation * scale),
     ):
         line = next(line for line in axes.lines if line.get_label() == words)
         np.testing.assert_allclose(np.asarray(line.get_ydata()), sums / run.episodes, rtol=1e-12)
@@ -330,16 +331,16 @@ def test_figure_is_the_same_every_time_and_everywhere(runs: dict[str, opdop.Run]
     assert len(odd) < 400_000
 
 
-def test_the_usual_multiplier_is_its_mean_over_the_second_half_of_the_episodes():
+def test_the_late_multiplier_is_its_mean_over_the_second_half_of_the_episodes():
     # Every episode is recorded, and 101 is odd: half of the middle one counts.
     summary = RunSummary(opdop.train("media-streaming", episodes=101, records=1000, seed=1))
     dual = summary.run.history["dual_0"].to_numpy()
     assert len(dual) == 101
-    assert dual.max() > dual[-1]  # so that the mean is not the last one
-    expected = (0.5 * dual[50] + dual[51:].sum()) / 50.5 * summary.constraints[0].price_scale
-    assert summary.usual_multipliers == pytest.approx((expected,), rel=1e-12)
-    # Few records: each stands for the episodes since the one before.
+    assert dual.max() > dual[-1]  # so that the mean is not the final value
+    expected = (0.5 * dual[50] + dual[51:].sum()) / 50.5
+    assert summary.late_multiplier(0) == pytest.approx(expected, rel=1e-12)
+    # Few records: each counts for the episodes since the one before.
     few = RunSummary(opdop.train("media-streaming", episodes=100, records=4, seed=1))
     episode, held = (few.run.history[name].to_numpy() for name in ("episode", "dual_0"))
     each = np.array([held[np.searchsorted(episode, k)] for k in range(51, 101)])
-    assert few.usual_multipliers == pytest.approx((each.mean() * few.constraints[0].price_scale,), rel=1e-12)
+    assert few.late_multiplier(0) == pytest.approx(each.mean(), rel=1e-12)

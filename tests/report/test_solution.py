@@ -39,7 +39,7 @@ def queue_figure(queue: Solution) -> Figure:
 
 
 def lever(threshold: float) -> opdop.TabularCMDP:
-    """One state, four stages: an action earns, the other keeps the constraint."""
+    """One state, four stages: an action earns, the other satisfies the constraint."""
     return opdop.TabularCMDP(np.ones((1, 2, 1)), [[0, 1]], [[1, 0]], threshold, horizon=4)
 
 
@@ -104,15 +104,15 @@ def test_pages_fit_80_columns_and_cut_nothing(name: str) -> None:
 
 def test_slater_gap_of_zero_is_said_in_words() -> None:
     text = " ".join(printed(tables.solution_page(solution_of(lever(4.0)), width=80)).split())
-    assert "Slater gap 0: no policy keeps the constraint with anything to spare" in text
+    assert "Slater gap 0: no policy has slack" in text
 
 
 def test_constraint_that_does_not_bind_is_said_to_cost_nothing() -> None:
     found = solution_of(opdop.make("media-streaming", fast_services=9.0))
     assert not found.binds
     text = " ".join(printed(tables.solution_page(found, width=80)).split())
-    assert "binds no: it costs nothing, and the optimum has 0.4430 services to spare" in text
-    assert "keeping the constraint costs 0.0000 steps" in text
+    assert "binds no: it costs nothing, and the optimal policy has a slack of 0.4430 services" in text
+    assert "the constraints cost 0.0000 steps of the objective" in text
 
 
 def test_a_model_without_words_has_a_page_too() -> None:
@@ -260,12 +260,12 @@ def test_plane_names_what_it_shows(gridworld: Solution, tmp_path: Path) -> None:
     for word in (
         "attainable",
         "best attainable",
-        "constraint broken",
+        "constraint violated",
         "constraint: ≤ 0.5 stages",
         "slope: multiplier 2.168",
         "optimum",
-        "without the constraint",
-        "safest policy",
+        "unconstrained policy",
+        "max-slack policy",
         "stages on hazards (less is better)",
         "stages at the goal (more is better)",
     ):

@@ -115,7 +115,7 @@ def _violation(summary: RunSummary, bound: bool = False) -> _Cost:
     each = (summary.run.thresholds[:, None] - utilities).max(axis=0)
     curves = [
         _Curve(scale * summary.column("violation") / k, "average, slack cancels", style.VERMILION),
-        _Curve(scale * summary.column("hard_violation") / k, "average, hard", style.ORANGE),
+        _Curve(scale * summary.column("hard_violation") / k, "average, hard violation", style.ORANGE),
         _Curve(scale * each, "each episode's policy", style.PEACH, 0.7),
     ]
     many = len(summary.constraints) > 1
