@@ -1,4 +1,4 @@
-"""Facts about `opdop sweep` and `opdop runs`: what they print, and what the docs say of it."""
+"""Facts about `opdop sweep` and `opdop runs`: what they print, and that the docs explain it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_check_lists_what_is_asked_for_and_does_nothing(spec: Path) -> None:
+def test_a_check_lists_the_kinds_of_runs_and_makes_none(spec: Path) -> None:
     result = run("sweep", str(spec), "--check")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
@@ -71,7 +71,7 @@ def test_every_mistake_has_a_line(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_folder_and_a_missing_spec_are_told(spec: Path, tmp_path: Path) -> None:
+def test_a_missing_folder_and_a_missing_spec_are_errors(spec: Path, tmp_path: Path) -> None:
     without = run("sweep", str(spec))
     assert without.exit_code == 2
     assert without.stderr.startswith("error: --out is missing")
@@ -196,7 +196,7 @@ def test_docs_explain_every_column_of_a_history_as_the_files_do() -> None:
         assert f"| {' | '.join(words)} |" in page
 
 
-def test_progress_is_shown_on_a_terminal_and_told_elsewhere() -> None:
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
     underway = (Underway("some-run-0", 50, 200, 3.0),)
     progress = SweepProgress(10, 3, 0, 1, underway, 6.0, 75.0, ("failed: some-run-1: it broke",))
     shown = {}

@@ -68,7 +68,7 @@ def test_only_the_problem_is_needed() -> None:
     assert jobs[3] == RunConfig(problem="factored", problem_parameters=parameters, planned_episodes=100_000, seed=3)
 
 
-def test_all_mistakes_are_told_at_once_with_their_places() -> None:
+def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
     text = """
     episodess = 3
     seeds = [1, "a"]
@@ -100,7 +100,7 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
         algorithm[1].presets algorithm[1].parameters
     """
     assert sorted(places) == sorted(wrong.split())
-    told = "\n".join(found)
+    reported = "\n".join(found)
     for words in (
         "episodess is unknown. Did you mean 'episodes'?",
         "problem[0].sizee is unknown. Did you mean 'size'?",
@@ -112,7 +112,7 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
         "algorithm[0].parameters.C1 is unknown; preset 'certified' has no parameters.",
         "algorithm[1].presets is unknown. Did you mean 'preset'?",
     ):
-        assert words in told
+        assert words in reported
 
 
 def test_every_setting_of_a_run_has_one_check_and_one_error_text() -> None:
@@ -161,7 +161,7 @@ def test_doubling_is_an_algorithm_by_name() -> None:
         ('seeds = 1000000000000\n[[problem]]\nname = "factored"', f"at most {MOST_RUNS}"),
     ],
 )
-def test_a_mistake_is_told(text: str, words: str) -> None:
+def test_a_mistake_is_reported(text: str, words: str) -> None:
     assert any(words in error for error in mistakes(text))
 
 
@@ -263,6 +263,6 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
         ),
     )
 )
-def test_any_data_are_a_spec_or_told_to_be_none(data: dict[str, object]) -> None:
+def test_any_data_give_a_spec_or_an_invalid_spec_error(data: dict[str, object]) -> None:
     with contextlib.suppress(InvalidSpecError):
         assert 0 < len(Spec.of(data)) <= MOST_RUNS

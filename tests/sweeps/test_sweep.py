@@ -96,7 +96,7 @@ def test_any_executor_gives_the_same_bits(tmp_path: Path, short: dict[str, Run])
     assert_complete(tmp_path, short)
 
 
-# What happens to processes
+# Killed processes
 
 
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(tmp_path: Path, long: dict[str, Run]) -> None:
@@ -231,7 +231,7 @@ def test_two_sweeps_in_one_folder_share_the_work(tmp_path: Path, long: dict[str,
     assert_complete(folder, long)
 
 
-def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> None:
+def test_a_run_that_another_process_has_claimed_is_busy(tmp_path: Path) -> None:
     store, job = Store(tmp_path), next(iter(Spec.of(SHORT).jobs()))
     (tmp_path / "manifest.json").write_text("{}")
     code = """
@@ -253,13 +253,13 @@ with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
         other.kill()
         other.wait()
         assert store.underway() == []
-        assert worker.perform(job, str(tmp_path), 0).state == "done"  # who is dead holds nothing
+        assert worker.perform(job, str(tmp_path), 0).state == "done"  # a dead process holds no claim
     assert worker.perform(job, str(tmp_path), 0).summary is None  # it is there already
     assert {each.name for each in (tmp_path / "runs").iterdir()} == {key_of(job)}
 
 
 @pytest.mark.slow
-def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_gets_a_clear_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"import opdop\nopdop.sweep({SHORT!r}, {str(tmp_path / 'out')!r}, workers=1)\n")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -273,7 +273,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
 # Runs that fail
 
 
-def test_a_run_that_raises_is_kept_as_failed_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_run_that_raises_is_recorded_as_failed_and_the_others_continue(tmp_path: Path) -> None:
     spec = {**SHORT, "problem": ["factored", INFEASIBLE]}
     with threads() as executor:
         sweep = run_sweep(spec, tmp_path, executor=executor, workers=2)
@@ -291,7 +291,7 @@ def test_a_run_that_raises_is_kept_as_failed_and_the_others_go_on(tmp_path: Path
     assert {each.name for each in (tmp_path / "runs").iterdir()} == {key_of(job) for job, _ in sweep.runs()}
 
 
-def test_a_run_that_raises_in_a_worker_process_is_kept_as_failed_too(tmp_path: Path) -> None:
+def test_a_run_that_raises_in_a_worker_process_is_recorded_as_failed(tmp_path: Path) -> None:
     sweep = run_sweep({**SHORT, "problem": ["factored", INFEASIBLE]}, tmp_path, workers=1)
     assert [(each.type, each.tries) for each in sweep.failed] == [("InfeasibleError", 1)] * 2
     assert all("Traceback" in each.traceback for each in sweep.failed)
@@ -332,7 +332,7 @@ def test_leftovers_of_killed_processes_are_cleared(kept: Path, short: dict[str, 
     assert_complete(kept, short)
 
 
-def test_who_comes_second_leaves_the_first_result(kept: Path, short: dict[str, Run]) -> None:
+def test_the_first_of_two_results_stays(kept: Path, short: dict[str, Run]) -> None:
     store, key = Store(kept), key_for(SHORT, 0)
     before = os.stat(store.run(key) / "run.npz").st_ino
     with store.claim(key) as claim:
@@ -356,7 +356,7 @@ def test_a_damaged_run_is_listed_and_made_again(kept: Path, short: dict[str, Run
 
 
 @pytest.mark.parametrize("harm", ["gone", "garbage", "foreign", "folder"])
-def test_an_index_can_be_lost(kept: Path, harm: str) -> None:
+def test_a_lost_or_damaged_index_is_rebuilt(kept: Path, harm: str) -> None:
     table = Sweep.open(kept).table()
     (kept / INDEX).unlink()
     if harm == "garbage":
@@ -390,7 +390,7 @@ def test_a_spec_may_grow_but_not_shrink_or_change(kept: Path) -> None:
     assert len(Sweep.open(kept).jobs) == 6
 
 
-def test_the_manifest_says_what_was_run_with_what(swept: Path) -> None:
+def test_the_manifest_records_spec_versions_and_machines(swept: Path) -> None:
     manifest = json.loads((swept / "manifest.json").read_text())
     assert manifest["format"] == "opdop.sweep/1"
     assert manifest["versions"]["opdop"] == opdop.__version__
@@ -502,7 +502,7 @@ def test_a_history_file_explains_its_columns(swept: Path) -> None:
 
 
 class Counting(Executor):
-    """Does every job when the next one is given, and counts how many it was given at once."""
+    """Runs jobs in one thread, the latest first, and counts how many waited at most."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
@@ -528,7 +528,7 @@ class Counting(Executor):
                     self.waiting.remove((future, call))
 
 
-def test_jobs_are_handed_out_a_few_at_a_time(tmp_path: Path) -> None:
+def test_few_jobs_are_dispatched_at_once(tmp_path: Path) -> None:
     executor = Counting()
     sweep = run_sweep({**SHORT, "problem": "factored", "seeds": 12}, tmp_path, executor=executor, workers=2)
     assert len(sweep.table()) == 12
@@ -547,7 +547,7 @@ def test_a_broken_executor_of_the_callers_own_is_one_clear_error(tmp_path: Path)
         run_sweep(SHORT, tmp_path, executor=Broken())
 
 
-def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_see_the_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="does not see"):
         worker.perform(next(iter(Spec.of(SHORT).jobs())), str(tmp_path / "elsewhere"), 0)
 
