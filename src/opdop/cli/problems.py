@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from opdop.algorithms import algorithms as known_algorithms
-from opdop.cli.app import app
+from opdop.cli.application import app
 from opdop.cli.options import AsJson
 from opdop.cli.output import busy, console, print_json, show
 from opdop.envs import environments, make, parse

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from opdop.cli.app import INTERRUPTED, app
+from opdop.cli.application import INTERRUPTED, app
 from opdop.cli.options import Open, Preset
 from opdop.cli.output import busy, console, count, parameter_values, show
 from opdop.envs import environments, make, parse

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from opdop.cli.app import INTERRUPTED, app
+from opdop.cli.application import INTERRUPTED, app
 from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, parameter_values, print_json, show, to_json
 from opdop.envs import environments, make, parse
