@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import opdop
 from opdop.cli import app
-from opdop.cli.app import COMMANDS
+from opdop.cli.application import COMMANDS
 from opdop.report.summary import solution
 
 NAMES = list(opdop.environments())

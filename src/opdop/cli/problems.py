@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdop.cli.app import app
+from opdop.cli.application import app
 from opdop.cli.options import AsJson, Figure, Problem, ProblemParameters
 from opdop.cli.output import busy, console, print_json, say, show
 from opdop.model import InvalidParameterError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdop.cli.app import INTERRUPTED, app
+from opdop.cli.application import INTERRUPTED, app
 from opdop.cli.options import Episodes, Open, Preset, PresetParameters, Problem, ProblemParameters
 from opdop.cli.output import PlainConsole, busy, console, count, parameter_values, say, show
 from opdop.model import InvalidParameterError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdop.cli.app import INTERRUPTED, app
+from opdop.cli.application import INTERRUPTED, app
 from opdop.cli.options import AsJson, Figure, with_settings
 from opdop.cli.output import PlainConsole, busy, console, print_json, say, show, to_json
 from opdop.model import InvalidParameterError, OpdopError

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from opdop.cli.app import INTERRUPTED, WRONG, app
+from opdop.cli.application import INTERRUPTED, WRONG, app
 from opdop.cli.options import AsJson
 from opdop.cli.output import complain, console, print_json, show
 from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, runs_table

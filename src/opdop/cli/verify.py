@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from opdop.cli.app import app
+from opdop.cli.application import app
 from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, print_json, show
 from opdop.envs import make, parse
