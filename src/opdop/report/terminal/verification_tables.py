@@ -28,8 +28,8 @@ BOUNDS_LEGEND = (
 COVERAGE_LEGEND = (
     "optimistic: runs in which no estimate was too low, at any episode, stage, state, action and signal. two-sided: "
     "those of them in which none was too high by more than twice the bonus. needed: the largest share of a bonus that "
-    "was needed where Q is not clipped, by stage from the first; above 1 optimism would fail. The last stage stands "
-    "apart: no next value is estimated there, so its bonus covers only the ridge's bias (and the noise of random "
+    "was needed where Q is not clipped, by stage from the first; above 1 optimism would fail, and '-' means that Q was "
+    "always clipped. The last stage is shown apart: no next value is estimated there, so its bonus covers only the ridge's bias (and the noise of random "
     "signals), and a larger share of it is needed."
 )
 _FAILED = "A check failed: the implementation or the theory is wrong, or a rare event occurred in many runs."
@@ -37,11 +37,13 @@ _FAILED = "A check failed: the implementation or the theory is wrong, or a rare 
 
 def verification_page(found: Verification, *, width: int) -> RenderableType:
     """Return the table of checks, the runs in which a claim did not hold, and the theorem's bounds."""
-    header, *lines = check_cells(found)
-    narrow = width < 110  # then the column "in the paper" is left out
+    lines = check_cells(found)
+    if width < 110:
+        lines = [[name, *cells] for name, _, *cells in lines]  # no room for where it is in the paper
     styles = ["bold red" if row.failed else "dim" if row.vacuous else "" for row in found.rows]
-    parts: list[RenderableType] = [Text(_heading(found), style="bold"), Text("")]
-    parts += [_table([_without_second(line) if narrow else line for line in (header, *lines)], styles), Text("")]
+    runs = f"Problems: {len(found.problems)}; runs of each: {found.seeds}; episodes of a run: {found.episodes:,}"
+    heading = f"Checks. {runs}; p = {found.failure_probability:g}"
+    parts: list[RenderableType] = [Text(heading, style="bold"), Text(""), _table(lines, styles), Text("")]
     for row in found.rows:
         if row.failures:
             some = "; ".join(row.failures[:3]) + ("; ..." if len(row.failures) > 3 else "")
@@ -56,7 +58,7 @@ def verification_page(found: Verification, *, width: int) -> RenderableType:
 
 def coverage_page(study: CoverageStudy) -> RenderableType:
     """Return how often estimates were optimistic, and which share of the bonus they needed, for each problem."""
-    heading = f"Coverage: {study.episodes:,} episodes in each run, p = {study.failure_probability:g}"
+    heading = f"Coverage. Episodes of a run: {study.episodes:,}; p = {study.failure_probability:g}"
     passed = Text("Optimistic as often as guaranteed.", style="bold green")
     last = ["" for _ in study.problems] + ["bold"]
     return Group(
@@ -101,16 +103,8 @@ def tightness_text(row: Row) -> str:
 
 def bounds_cells(found: Verification) -> list[list[str]]:
     """Return the theorem's bounds as texts, with a header."""
-    lines = [
-        [
-            "problem",
-            f"regret bound, K = {found.episodes:,}",
-            "violation bound",
-            "K H",
-            "below K H from K: regret",
-            "violation",
-        ]
-    ]
+    columns = f"regret bound, K = {found.episodes:,}", "violation bound", "K H", "below K H from K: regret", "violation"
+    lines = [["problem", *columns]]
     for each in found.bounds:
         numbers = [short_number(each[key]) for key in ("regret", "violation", "trivial")]
         begins = [each["regret_from"], each["violation_from"]]
@@ -150,21 +144,9 @@ def markdown_coverage(study: CoverageStudy) -> str:
     return _markdown(coverage_cells(study), left=1) + "\n" + _markdown(needed_cells(study), left=1)
 
 
-def _heading(found: Verification) -> str:
-    return (
-        f"{len(found.problems)} problem{'' if len(found.problems) == 1 else 's'}, {found.seeds} "
-        f"run{'' if found.seeds == 1 else 's'} each, {found.episodes:,} episodes in a run, "
-        f"p = {found.failure_probability:g}"
-    )
-
-
 def _interval(row: Row) -> str:
     low, high = row.interval
     return f"{low:.3f} - {high:.3f}"
-
-
-def _without_second(cells: list[str]) -> list[str]:
-    return [cells[0], *cells[2:]]
 
 
 def _markdown(lines: Sequence[Sequence[str]], left: int) -> str:
