@@ -15,11 +15,10 @@ from opdop.planning import Optimum, Values
 from opdop.report.summary.guarantee_card import card_record
 from opdop.report.summary.solution import (
     ConstraintSummary,
-    both,
     constraint_summaries,
-    plain_value,
+    problem_facts,
     short_number,
-    words_of,
+    signal_records,
 )
 from opdop.runs import Run
 from opdop.theory import Guarantee, guarantee
@@ -147,6 +146,19 @@ class RunSummary:
         """Return a column's value after the final episode."""
         return float(self.run.history[name][-1])
 
+    @property
+    def policies(self) -> dict[str, Floats]:
+        """The expected totals [1+I] of the optimal, average, final and unconstrained policy, in model units."""
+        best = np.concatenate([[self.optimum.value], self.optimum.utility_values])
+        average, final, free = self.run.average, self.final_values, self.optimum.unconstrained
+        return {"optimum": best, "average": average.totals, "final": final.totals, "unconstrained": free.totals}
+
+    @property
+    def estimates(self) -> Floats:
+        """The learner's estimates of the totals of its final policy, [1+I]."""
+        utilities = (f"estimated_utility_{i}" for i in range(len(self.constraints)))
+        return np.array([self.at_end(name) for name in ("estimated_reward", *utilities)])
+
     # What was measured ------------------------------------------------------------------------------------------------
 
     @property
@@ -264,32 +276,31 @@ class RunSummary:
 
     def record(self) -> dict[str, Any]:
         """Return the summary as plain data for JSON; docs/command-line.md explains every key."""
-        run, optimum = self.run, self.optimum
-        H, S, A = self.shape
-        config = run.config
+        run, config = self.run, self.run.config
+        reward, *signals = signal_records(run.display.quantities, {**self.policies, "estimated": self.estimates})
         return {
             "format": RUN_FORMAT,
-            "problem": run.display.name,
-            "parameters": {key: plain_value(value) for key, value in run.display.parameters.items()},
-            "states": S,
-            "actions": A,
-            "stages": H,
-            "num_constraints": len(self.constraints),
+            **problem_facts(run.display, *self.shape),
             "algorithm": config.algorithm,
             "episodes": self.episodes,
             **{key: getattr(config, key) for key in ("seed", "preset", "noisy", "measure_every")},
             "exact": self.exact,
             "discretisation": run.origin.get("discretisation"),
             "constants": dict(run.constants),
-            "reward": {
-                **words_of(self.reward),
-                "optimum": both(self.reward, optimum.value),
-                "average": both(self.reward, run.average.reward),
-                "final": both(self.reward, self.final_values.reward),
-                "unconstrained": both(self.reward, optimum.unconstrained.reward),
-                "estimated": both(self.reward, self.at_end("estimated_reward")),
-            },
-            "constraints": [self._constraint_record(i, constraint) for i, constraint in enumerate(self.constraints)],
+            "reward": reward,
+            "constraints": [
+                {
+                    **signal,
+                    **constraint.record(),
+                    "violation": self.violations[i].record(),
+                    "multiplier": {
+                        "optimum": constraint.price(constraint.multiplier),
+                        "final": constraint.price(self.final_multiplier(i)),
+                        "second_half": constraint.price(self.late_multiplier(i)),
+                    },
+                }
+                for i, (signal, constraint) in enumerate(zip(signals, self.constraints, strict=True))
+            ],
             "regret": self.regret.record(),
             "violation": self.violation.record(),
             "hard_violation": self.hard_violation.record(),
@@ -299,26 +310,6 @@ class RunSummary:
             "notes": list(self.notes),
             "seconds": run.seconds,
             "episodes_per_second": self.episodes_per_second,
-        }
-
-    def _constraint_record(self, i: int, constraint: ConstraintSummary) -> dict[str, Any]:
-        quantity = constraint.quantity
-        return {
-            **words_of(quantity),
-            "sentence": constraint.sentence,
-            "threshold": both(quantity, constraint.threshold),
-            "optimum": both(quantity, constraint.attained),
-            "average": both(quantity, float(self.run.average.utilities[i])),
-            "final": both(quantity, float(self.final_values.utilities[i])),
-            "unconstrained": both(quantity, constraint.unconstrained),
-            "estimated": both(quantity, self.at_end(f"estimated_utility_{i}")),
-            "violation": self.violations[i].record(),
-            "multiplier": {
-                "optimum": constraint.price(constraint.multiplier),
-                "final": constraint.price(self.final_multiplier(i)),
-                "second_half": constraint.price(self.late_multiplier(i)),
-            },
-            "binds": constraint.binds,
         }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from opdop.model import Problem, Quantity, TabularCMDP
+from opdop.model import Display, Problem, Quantity, TabularCMDP
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Refinement, refine, solve
 
@@ -63,6 +63,10 @@ class ConstraintSummary:
         """Return a multiplier in model units and in own units."""
         return {"model": multiplier, "own": multiplier * self.price_scale}
 
+    def record(self) -> dict[str, Any]:
+        """Return what every summary says of the constraint, as plain data."""
+        return {"sentence": self.sentence, "threshold": both(self.quantity, self.threshold), "binds": self.binds}
+
     @property
     def own_slater_gap(self) -> float:
         """The Slater gap in units of this constraint."""
@@ -108,37 +112,28 @@ class Solution:
         """The reward that all constraints cost together, in own units."""
         return self.optimum.price * abs(self.reward.scale)
 
+    @property
+    def policies(self) -> dict[str, Floats]:
+        """The expected totals [1+I] of the optimal, the unconstrained and the max-slack policy, in model units."""
+        optimum = self.optimum
+        best = np.concatenate([[optimum.value], optimum.utility_values])
+        return {"optimum": best, "unconstrained": optimum.unconstrained.totals, "max_slack": optimum.slater.totals}
+
     def record(self) -> dict[str, Any]:
         """Return the solution as plain data for JSON; docs/command-line.md explains every key."""
-        cmdp, optimum, reward = self.cmdp, self.optimum, self.reward
+        cmdp, optimum, signals = self.cmdp, self.optimum, signal_records(self.cmdp.display.quantities, self.policies)
         return {
             "format": SOLVE_FORMAT,
-            "problem": cmdp.display.name,
-            "parameters": {key: plain_value(value) for key, value in cmdp.display.parameters.items()},
-            "states": cmdp.num_states,
-            "actions": cmdp.num_actions,
-            "stages": cmdp.horizon,
-            "num_constraints": cmdp.num_constraints,
-            "reward": {
-                **words_of(reward),
-                "optimum": both(reward, optimum.value),
-                "unconstrained": both(reward, optimum.unconstrained.reward),
-                "max_slack": both(reward, optimum.slater.reward),
-                "price": {"model": optimum.price, "own": self.own_price},
-            },
+            **problem_facts(cmdp.display, cmdp.horizon, cmdp.num_states, cmdp.num_actions),
+            "reward": {**signals[0], "price": {"model": optimum.price, "own": self.own_price}},
             "constraints": [
                 {
-                    **words_of(constraint.quantity),
-                    "sentence": constraint.sentence,
-                    "threshold": both(constraint.quantity, constraint.threshold),
-                    "optimum": both(constraint.quantity, constraint.attained),
-                    "unconstrained": both(constraint.quantity, constraint.unconstrained),
-                    "max_slack": both(constraint.quantity, constraint.max_slack),
+                    **signal,
+                    **constraint.record(),
                     "multiplier": constraint.price(constraint.multiplier),
                     "slater_gap": {"model": constraint.slater_gap, "own": constraint.own_slater_gap},
-                    "binds": constraint.binds,
                 }
-                for constraint in self.constraints
+                for signal, constraint in zip(signals[1:], self.constraints, strict=True)
             ],
             "slater_gap": optimum.slater_gap,
             "binds": self.binds,
@@ -227,9 +222,29 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
 
 
-def words_of(quantity: Quantity) -> dict[str, Any]:
-    """Return the name, the unit and the better direction of a quantity as plain data."""
-    return {"name": quantity.name, "unit": quantity.unit, "better": better(quantity)}
+def problem_facts(display: Display, stages: int, states: int, actions: int) -> dict[str, Any]:
+    """Return the name, the parameters and the sizes of a problem as plain data."""
+    return {
+        "problem": display.name,
+        "parameters": {key: plain_value(value) for key, value in display.parameters.items()},
+        "states": states,
+        "actions": actions,
+        "stages": stages,
+        "num_constraints": len(display.quantities) - 1,
+    }
+
+
+def signal_records(quantities: Sequence[Quantity], policies: Mapping[str, Floats]) -> list[dict[str, Any]]:
+    """Return for the reward and each constraint its name, its unit and its totals under each policy, as plain data."""
+    return [
+        {
+            "name": quantity.name,
+            "unit": quantity.unit,
+            "better": better(quantity),
+            **{name: both(quantity, totals[j]) for name, totals in policies.items()},
+        }
+        for j, quantity in enumerate(quantities)
+    ]
 
 
 def both(quantity: Quantity, value: float) -> dict[str, float]:

@@ -133,10 +133,7 @@ def solution_page(solution: Solution, *, width: int) -> RenderableType:
     """Return the solution of a problem: its values, its constraints and their multipliers, and the policy's map."""
     cmdp, optimum = solution.cmdp, solution.optimum
     gap = Text("")
-    policies, slater = ("optimal", "unconstrained", "max-slack"), optimum.slater.reward
-    rewards = (optimum.value, optimum.unconstrained.reward, slater)
-    totals = [(each.attained, each.unconstrained, each.max_slack) for each in solution.constraints]
-    values = _values(policies, solution.reward, rewards, solution.constraints, totals, bold="optimal")
+    values = _values(cmdp.display.quantities, solution, bold="optimum")
     parts: list[RenderableType] = [_heading(cmdp.display), gap, values, gap, _constraints(solution), gap]
     if cmdp.display.geometry is not None:
         visits = VisitMap.of(cmdp, optimum.policy)
@@ -182,7 +179,15 @@ def run_page(summary: RunSummary) -> RenderableType:
     notes = [Text(note, style="yellow") for note in summary.notes]
     gap = Text("")
     legend = Text(_MEASURES, style="dim")
-    parts = (_heading(run.display), gap, _policies(summary), gap, _measures(summary), legend, gap)
+    parts = (
+        _heading(run.display),
+        gap,
+        _values(run.display.quantities, summary, bold="average"),
+        gap,
+        _measures(summary),
+        legend,
+        gap,
+    )
     return Group(*parts, Text(summary.verdict, style="bold"), *notes, gap, facts)
 
 
@@ -261,39 +266,19 @@ def source(entry: Environment) -> str:
     return (sys.modules[entry.build.__module__].__doc__ or "").strip().partition("\n")[0]
 
 
-def _policies(summary: RunSummary) -> Table:
-    """Return what the policies of a run attain, beside the optimum."""
-    optimum, average, final = summary.optimum, summary.run.average, summary.final_values
-    rewards = (optimum.value, average.reward, final.reward, optimum.unconstrained.reward)
-    totals = [
-        (each.attained, average.utilities[i], final.utilities[i], each.unconstrained)
-        for i, each in enumerate(summary.constraints)
-    ]
-    names = ("optimal", "average", "final", "unconstrained")
-    return _values(names, summary.reward, rewards, summary.constraints, totals, bold="average")
-
-
-def _values(
-    policies: Sequence[str],
-    reward: Quantity,
-    rewards: Sequence[float],
-    constraints: Sequence[ConstraintSummary],
-    totals: Sequence[Sequence[float]],
-    *,
-    bold: str,
-) -> Table:
-    """Return the expected totals of several policies; `totals` has a row for each constraint."""
+def _values(quantities: Sequence[Quantity], item: RunSummary | Solution, *, bold: str) -> Table:
+    """Return the expected totals of several policies in own units, a row for each quantity."""
     table = _table()
     table.add_column("per episode,\nin expectation")
     table.add_column("\nwanted", no_wrap=True)
-    for name in policies:
-        table.add_column(f"{name}\npolicy", justify="right", no_wrap=True, style="bold" if name == bold else "")
+    for name in item.policies:
+        words = {"optimum": "optimal", "max_slack": "max-slack"}.get(name, name)
+        table.add_column(f"{words}\npolicy", justify="right", no_wrap=True, style="bold" if name == bold else "")
     table.add_column("\nunit")
-    quantities = [(reward, "least" if better(reward) == "less" else "most", rewards)]
-    quantities += [(each.quantity, each.wanted, row) for each, row in zip(constraints, totals, strict=True)]
-    for quantity, wanted, values in quantities:
-        shown = [number(quantity.shown(float(value))) for value in values]
-        table.add_row(quantity.name, wanted, *shown, quantity.unit)
+    wanted = ["least" if better(item.reward) == "less" else "most", *(each.wanted for each in item.constraints)]
+    for j, quantity in enumerate(quantities):
+        shown = [number(quantity.shown(float(totals[j]))) for totals in item.policies.values()]
+        table.add_row(quantity.name, wanted[j], *shown, quantity.unit)
     return table
 
 
@@ -329,10 +314,9 @@ def _multiplier(summary: RunSummary, i: int, constraint: ConstraintSummary) -> s
 
 def _estimates(summary: RunSummary) -> str:
     """Return the learner's estimates of its final policy."""
-    names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(len(summary.constraints)))]
     totals = [
-        f"{number(quantity.shown(summary.at_end(name)))} {quantity.unit}".rstrip()
-        for name, quantity in zip(names, summary.run.display.quantities, strict=True)
+        f"{number(quantity.shown(float(total)))} {quantity.unit}".rstrip()
+        for quantity, total in zip(summary.run.display.quantities, summary.estimates, strict=True)
     ]
     return f"{', '.join(totals)}: the learner's optimistic estimates of its final policy"
 
