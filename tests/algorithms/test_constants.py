@@ -151,7 +151,7 @@ def test_fixed_radius_is_the_same_at_every_stage():
 @pytest.mark.parametrize("preset", list(presets()))
 def test_neither_slater_gap_nor_dual_bound_is_refused_in_so_many_words(preset: str):
     unknown = task_of(4, 5, 3, 1, 100, 0.05, gap=None)
-    with pytest.raises(InvalidParameterError, match=r"nothing is known of the Slater gap.*slater_gap=.*dual_bound="):
+    with pytest.raises(InvalidParameterError, match=r"the Slater gap is unknown.*slater_gap=.*dual_bound="):
         choose(unknown, preset)
     assert choose(unknown, preset, dual_bound=3.5).dual_bound == 3.5
 
@@ -193,10 +193,10 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practicle")
 
 
-def test_an_unknown_knob_is_answered_with_the_nearest():
+def test_an_unknown_parameter_is_answered_with_the_nearest():
     with pytest.raises(InvalidParameterError, match=r"no parameter 'radius_size'.* Did you mean 'radius_scale'\?"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practical", radius_size=1.0)
-    with pytest.raises(InvalidParameterError, match="it has no parameters, which is what makes it certified"):
+    with pytest.raises(InvalidParameterError, match="it has no parameters, so that its guarantee holds"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "certified", radius_scale=0.5)
 
 

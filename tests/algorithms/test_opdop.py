@@ -319,7 +319,7 @@ def test_any_evaluator_will_do_and_is_restored_with_its_estimates():
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("policy", lambda p: p * 2.0, "policy is not one"),
+        ("policy", lambda p: p * 2.0, "not consist of probabilities"),
         ("dual", lambda y: y + 1e9, "outside"),
         ("dual", lambda y: y - 1e9, "outside"),
         ("utility_estimates", lambda u: u * np.nan, "not finite"),

@@ -64,18 +64,22 @@ class OneHot(NamedTuple):
     visits: Visits
 
 
-@njit(cache=True)
+# The three radius functions state their fastmath: Numba compiles a function that does not with that of the caller that
+# needs it first, so that the bits would depend on the order of the calls.
+
+
+@njit(cache=True, fastmath=_EXACT)
 def _radius(noise, slack, information, bias):
     return noise * math.sqrt(slack + information) + bias
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=_EXACT)
 def kernel_radius(radii, h, information):
     """Return the radius of the kernel's regression at a stage."""
     return _radius(radii.noise[h], radii.slack, information, radii.bias[h])
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=_EXACT)
 def signal_radius(radii, information):
     """Return the radius of the signals' regression."""
     return _radius(radii.signal_noise, radii.signal_slack, information, radii.signal_bias)
