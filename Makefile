@@ -16,7 +16,7 @@ help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
 	    while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
-run: $(CORE)  ## learn a policy on a shipped problem, and show what came of it
+run: $(CORE)  ## train on a shipped problem, and show the result
 	@mkdir -p runs
 	@$(BIN)/opdop run media-streaming --episodes 2e5 --figure runs/media-streaming.svg
 
