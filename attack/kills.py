@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -68,10 +69,8 @@ def _killed(words: list[str], after: float, file: Path | None) -> None:
         time.sleep(0.0005)
     if file is not None:
         time.sleep(after / 1000.0)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

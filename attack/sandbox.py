@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -76,10 +77,8 @@ def hunt(name: str, cases: int, seconds: float, *, workers: int = 2, patience: f
         over = time.monotonic() - began > seconds
         child.case = None if over else next(coming, None)
         child.since = time.monotonic()
-        try:
+        with contextlib.suppress(OSError):  # it has died; the wait below tells
             child.pipe.send(child.case)
-        except OSError:
-            pass  # it has died; the wait below tells
         if child.case is None:
             child.end()
             del children[child.pipe]

@@ -27,20 +27,9 @@ from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
 from opdop.report.summary.run_summary import value_text
 from opdop.report.summary.solution import better, number, short_number
 from opdop.report.summary.statistics import band
-from opdop.report.summary.verdicts import METHOD, Verdict, verdicts
+from opdop.report.summary.verdicts import Verdict, verdicts
 from opdop.report.terminal.tables import setting_text, sizes_text
 
-_PARTS = (
-    ("curves", "Learning curves", "Averages are over all episodes so far, in the problem's own units."),
-    (
-        "planes",
-        "Path to the optimum",
-        "Each policy is a point: its constrained quantity and its reward. Policies on the shaded side of the red line "
-        "violate the constraint. The path of a good learner ends at the star.",
-    ),
-    ("totals", "Cumulative regret and violation", "Sums over all episodes so far, on logarithmic scales."),
-    ("maps", "Visited cells", "The cells in which a policy spends an episode, and its most likely actions there."),
-)
 _MANIFEST_PARTS = ("versions", "commit", "machine")
 _PACKAGES = ("opdop", "numpy", "scipy", "numba", "matplotlib")
 Drawn = Sequence[tuple[Picture, str]]  # each with its <svg>
@@ -88,7 +77,6 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
         made=Table(["the runs", ""], [Row(fact) for fact in _manifest_facts(collection)], False),
         drawn_with=Table(["this page", ""], [Row(fact) for fact in _versions()], False),
         commands=[command(group) for section in collection.sections for group in section.groups],
-        glossary=sentences.GLOSSARY,
     )
 
 
@@ -127,11 +115,7 @@ def _section(collection: Collection, section: Section, drawn: Drawn) -> dict[str
         "bands": "With one seed for each group, there is no estimate of chance." if section.seeds == 1 else bands,
         "metrics": _metrics(section),
         "verdicts": [(verdict, _p_text(verdict)) for verdict in found],
-        "method": METHOD,
-        "parts": [
-            (kind, title, opening, [(Markup(text), picture.caption) for picture, text in drawn if picture.kind == kind])
-            for kind, title, opening in _PARTS
-        ],
+        "figures": _figures(drawn),
         "guarantees": _guarantees(section),
         "constants": _constants(section),
     }
@@ -146,6 +130,14 @@ def _group_key(index: int, group: Group) -> dict[str, str]:
         "dashes": "none" if look["linestyle"] == "-" else ",".join(f"{2 * length}" for length in look["linestyle"][1]),
         "count": f"{_count(len(group.runs), 'seed')}, {_count(group.episodes, 'episode')}",
     }
+
+
+def _figures(drawn: Drawn) -> dict[str, list[tuple[Markup, str]]]:
+    """Return the figures of each part with their captions; they are SVG of `svg.inline`, which escapes its texts."""
+    by_kind: dict[str, list[tuple[Markup, str]]] = {}
+    for picture, text in drawn:
+        by_kind.setdefault(picture.kind, []).append((Markup(text), picture.caption))
+    return by_kind
 
 
 def _notes(section: Section) -> list[str]:

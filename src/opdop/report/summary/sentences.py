@@ -1,4 +1,4 @@
-"""The sentences of a report: the task, the results, and a glossary."""
+"""The sentences of a report that depend on its runs: the title, the task, the results and the bands."""
 
 from __future__ import annotations
 
@@ -11,68 +11,6 @@ from opdop.report.summary.run_summary import SATISFIED_WITHIN, about, percent
 from opdop.report.summary.solution import better, number
 from opdop.report.summary.statistics import band, band_words
 from opdop.report.summary.verdicts import Verdict
-
-# Words and their meanings, in the order in which the page uses them.
-GLOSSARY = (
-    (
-        "Episode",
-        "One attempt of fixed length, from the start to the end. At first the learner knows only the sizes of the "
-        "problem and its constraints. It learns from every episode that it plays.",
-    ),
-    (
-        "Reward and constraint",
-        "The learner maximises the expected reward of an episode (or minimises a cost), while the expected total of "
-        "each constrained quantity must stay within its limit: at most a budget, or at least a threshold. All numbers "
-        "are expected totals of one episode, in the problem's own units.",
-    ),
-    (
-        "Optimum",
-        "The largest reward of any policy that satisfies every constraint. It is computed exactly from the true model, "
-        "which the learner never sees.",
-    ),
-    (
-        "Unconstrained and max-slack policy",
-        "The unconstrained policy maximises the reward and ignores the constraints. The max-slack policy has the "
-        "largest slack in all constraints at once; this slack is the Slater gap.",
-    ),
-    (
-        "Regret",
-        "Reward lost against the optimum: per episode, averaged over all episodes so far, or in total. It should fall "
-        "to 0. It is negative where policies have more reward than the optimum, which only a policy that violates a "
-        "constraint can have.",
-    ),
-    (
-        "Violation",
-        "The amount by which a constraint is violated, summed over episodes; slack in one episode cancels violation in "
-        "another. The theory bounds this sum. With several constraints it is the largest of their violations.",
-    ),
-    (
-        "Hard violation",
-        "The sum of the violations of all episodes, where slack never cancels anything.",
-    ),
-    (
-        "Multiplier",
-        "The learner's price of a constraint: the reward that it would give up for one unit of slack. Y* is the exact "
-        "multiplier: the reward that the optimum loses if the constraint becomes stricter by one unit.",
-    ),
-    (
-        "Average policy and final policy",
-        "The average policy draws one of all policies so far at random and plays it for an episode; the bounds of the "
-        "theory hold for it. The final policy is the policy after the last episode; it may oscillate around the "
-        "optimum.",
-    ),
-    (
-        "Seeds and bands",
-        "A run is repeated with different random numbers (seeds). Lines are means over seeds. With 5 seeds or more a "
-        "band is the 95 % t interval of the mean; with fewer it spans the smallest to the largest value.",
-    ),
-    (
-        "Guide",
-        "According to the theory, totals grow like the square root of the number of episodes, so averages fall like "
-        "1/√episodes. The dotted line has this slope and passes through the last point of one curve. It is a guide for "
-        "the eye and not a bound.",
-    ),
-)
 
 
 def task_sentence(section: Section) -> str:

@@ -10,17 +10,6 @@ import numpy as np
 from opdop.report.summary.groups import Metric, Section
 from opdop.report.summary.statistics import LEVEL, Difference, difference, digits_for, holm, plain
 
-METHOD = (
-    "Every two groups are compared in the average regret, violation and hard violation per episode. "
-    "The test is a t test: paired by seed if both groups have the same seeds, otherwise Welch's. "
-    "The p values of all tests of one problem are corrected together by Holm's method. "
-    "A difference is called clear if its corrected p value is below 0.05. "
-    "If no group truly differed from another, at most 5 % of such tables would have a “clear” in them. "
-    "The number after ± is half the width of the 95 % interval of that difference, without correction. "
-    "A smaller regret alone is not better, because violating a constraint can increase the reward: read the three "
-    "metrics together."
-)
-
 
 @dataclass(frozen=True)
 class Verdict:
