@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdop import OPDOP, OPPO, Counts, Episode, InvalidModelError, InvalidParameterError, TabularCMDP, Task, train
-from opdop.algorithms import Constants, FixedRadius, PaperRadius, WeissmanRadius, choose, find, presets
+from opdop.algorithms import Constants, FixedRadius, PaperRadius, Preset, WeissmanRadius, choose, find, presets
 from tests.support.strategies import sketch_of
 
 EXACT = 1e-14  # relative: a few roundings, nothing else
@@ -146,6 +146,27 @@ def test_fixed_radius_is_the_same_at_every_stage():
 
 
 # The dual bound
+
+
+def test_a_preset_object_is_its_name_with_parameters_and_dual_bound():
+    task = task_of(4, 5, 3, 1, 100, 0.05)
+    preset = Preset("practical", {"radius_scale": 0.5}, dual_bound=2.0)
+    constants = preset.constants(task)
+    assert constants == choose(task, preset) == choose(task, "practical", radius_scale=0.5, dual_bound=2.0)
+    one, two = OPDOP.preset(task, Counts, preset), find("opdop").build(task, preset)
+    assert (
+        one.constants
+        == two.constants
+        == OPDOP.preset(task, Counts, "practical", radius_scale=0.5, dual_bound=2.0).constants
+    )
+    with pytest.raises(InvalidParameterError, match="in the Preset, or with a preset's name"):
+        OPDOP.preset(task, Counts, preset, dual_bound=1.0)
+
+
+def test_a_parameter_of_continuous_states_is_refused_for_finitely_many():
+    task = task_of(4, 5, 3, 1, 100, 0.05)
+    with pytest.raises(InvalidParameterError, match="reevaluate_at_growth is a parameter of problems with continuous"):
+        choose(task, "practical", reevaluate_at_growth=2.0)
 
 
 @pytest.mark.parametrize("preset", list(presets()))
