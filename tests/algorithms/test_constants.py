@@ -188,7 +188,7 @@ def test_a_dual_bound_must_be_positive(bound: float):
 
 
 def tight() -> TabularCMDP:
-    """Return a model in which the only policy that keeps the promise has no slack."""
+    """Return a model in which the only policy that satisfies the constraint has no slack."""
     return TabularCMDP(np.ones((1, 2, 1)), rewards=[[0, 1]], utilities=[[1, 0]], thresholds=3, horizon=3)
 
 
@@ -222,7 +222,7 @@ def test_an_unknown_parameter_is_answered_with_the_nearest():
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_a_knob_must_be_a_positive_number(value: Any):
+def test_a_parameter_must_be_a_positive_number(value: Any):
     with pytest.raises(InvalidParameterError, match="radius_scale"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practical", radius_scale=value)
 

@@ -579,7 +579,7 @@ ARRAY_HEADERS = {
 
 @pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file required additional header parsing")
 @pytest.mark.parametrize("what", ARRAY_HEADERS)
-def test_headers_of_arrays_are_not_believed(tmp_path: Path, what: str) -> None:
+def test_headers_of_arrays_are_not_trusted(tmp_path: Path, what: str) -> None:
     seal(tmp_path / "x.npz", zipped([META, ("a.npy", headed(ARRAY_HEADERS[what], bytes(8)))]))
     if what == "long integers of Python 2":  # odd, but it says the truth
         assert read(tmp_path / "x.npz")[1]["a"].tolist() == [0.0]
