@@ -280,7 +280,7 @@ def test_a_learner_restored_to_its_beginning_begins_again():
 
 
 class Forgetful:
-    """An evaluator of a person's own making: it believes what it saw last, and nothing else."""
+    """An evaluator written by a user: its estimates are what it observed last."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.bits = task, 0.0
@@ -319,7 +319,7 @@ def test_any_evaluator_will_do_and_is_restored_with_its_estimates():
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("policy", lambda p: p * 2.0, "policy is not one"),
+        ("policy", lambda p: p * 2.0, "not consist of probabilities"),
         ("dual", lambda y: y + 1e9, "outside"),
         ("dual", lambda y: y - 1e9, "outside"),
         ("utility_estimates", lambda u: u * np.nan, "not finite"),
@@ -336,7 +336,7 @@ def test_a_damaged_state_is_refused(name: str, change: Any, said: str):
 # A learner never sees the model
 
 
-def test_a_task_holds_sizes_promises_and_plans_only():
+def test_a_task_holds_sizes_thresholds_and_plans_only():
     assert {field.name for field in dataclasses.fields(Task)} == {
         "horizon",
         "num_states",

@@ -41,14 +41,14 @@ def test_no_policy_costs_less_than_nothing_and_the_optimum_costs_nothing(problem
 
 
 def test_greed_does_not_pay():
-    # The best policy without promises has negative regret; its violation costs more.
+    # The best policy without constraints has negative regret; its violation costs more.
     case = Case("media-streaming")
     free = case.optimum.unconstrained
     regret, lacking = case.optimum.value - free.reward, float((case.cmdp.thresholds - free.utilities).max())
     assert regret < 0.0 < case.cost(regret, lacking)
 
 
-def test_neighbours_are_a_step_of_one_knob_away():
+def test_neighbours_are_a_step_of_one_parameter_away():
     for other in FORMER.neighbours():
         differing = [place for place, parameter in enumerate(other.parameters) if parameter != FORMER.parameters[place]]
         assert len(differing) == 1

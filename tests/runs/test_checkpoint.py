@@ -753,7 +753,7 @@ def test_every_part_of_a_checkpoint_is_needed_in_its_form(contents: Any, tmp_pat
 def test_random_changes_with_the_right_checksum_end_or_give_the_one_error(
     data: st.DataObject, contents: Any, tmp_path: Path, model: str
 ) -> None:
-    """A forged number that could be one is believed; nothing else is, and nothing breaks."""
+    """A forged number that could be right is used; every other one is refused with an error."""
     path = tmp_path / CHECKPOINT
     write_arrays(path, *contents[model])
     content = bytearray(path.read_bytes())

@@ -206,6 +206,13 @@ def test_a_failing_writer_leaves_the_old_file_and_nothing_else(small: Path) -> N
     assert os.listdir(small.parent) == ["small.npz"]
 
 
+@pytest.mark.parametrize("content", ["one line\n", "größer\n", b"\x00\xff", memoryview(b"abc")])
+def test_text_and_bytes_are_written_as_they_are(tmp_path: Path, content: Any) -> None:
+    write_whole(tmp_path / "file", content)
+    assert (tmp_path / "file").read_bytes() == (content.encode() if isinstance(content, str) else bytes(content))
+    assert os.listdir(tmp_path) == ["file"]
+
+
 def test_the_final_name_never_holds_a_part(small: Path) -> None:
     before = small.read_bytes()
     seen = []
@@ -572,7 +579,7 @@ ARRAY_HEADERS = {
 
 @pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file required additional header parsing")
 @pytest.mark.parametrize("what", ARRAY_HEADERS)
-def test_headers_of_arrays_are_not_believed(tmp_path: Path, what: str) -> None:
+def test_headers_of_arrays_are_not_trusted(tmp_path: Path, what: str) -> None:
     seal(tmp_path / "x.npz", zipped([META, ("a.npy", headed(ARRAY_HEADERS[what], bytes(8)))]))
     if what == "long integers of Python 2":  # odd, but it says the truth
         assert read(tmp_path / "x.npz")[1]["a"].tolist() == [0.0]

@@ -201,9 +201,7 @@ def test_a_play_replaced_on_one_simulator_is_called(loop_calls: list[int]):
 
 def test_an_evaluator_with_an_overridden_evaluate_continues_from_a_snapshot():
     def run(**options: Any) -> Run:
-        return train(
-            CMDP, LEARNERS["Counts.evaluate"](), planned_episodes=EPISODES, seed=3, slater_gap=0.3, **options
-        )
+        return train(CMDP, LEARNERS["Counts.evaluate"](), planned_episodes=EPISODES, seed=3, slater_gap=0.3, **options)
 
     part = run(episodes=25)
     assert_same(run(episodes=EPISODES), run(episodes=EPISODES - 25, start=part))

@@ -51,7 +51,7 @@ class Linear(NamedTuple):
 
 
 class OneHot(NamedTuple):
-    """The same for one-hot features: the Gram matrix falls into A*S blocks of S x S, and the signals' into counts."""
+    """The regressions for one-hot features: A*S independent Gram matrices of S x S, and counts for the signals."""
 
     radii: Radii
     ridge: float
@@ -64,18 +64,22 @@ class OneHot(NamedTuple):
     visits: Visits
 
 
-@njit(cache=True)
+# The three radius functions state their fastmath: Numba compiles a function that does not with that of the caller that
+# needs it first, so that the bits would depend on the order of the calls.
+
+
+@njit(cache=True, fastmath=_EXACT)
 def _radius(noise, slack, information, bias):
     return noise * math.sqrt(slack + information) + bias
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=_EXACT)
 def kernel_radius(radii, h, information):
     """Return the radius of the kernel's regression at a stage."""
     return _radius(radii.noise[h], radii.slack, information, radii.bias[h])
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=_EXACT)
 def signal_radius(radii, information):
     """Return the radius of the signals' regression."""
     return _radius(radii.signal_noise, radii.signal_slack, information, radii.signal_bias)
@@ -137,7 +141,7 @@ def evaluate_linear(state, policy, q, v):
 
 @njit(cache=True, fastmath=_EXACT)
 def observe_linear(state, v, states, actions, observed):
-    """Put one episode into the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
+    """Add one episode to the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
     J, H = observed.shape
     S = v.shape[2]
     d1, d2 = dimension(state.form), state.varphi.shape[0]
@@ -234,7 +238,7 @@ def quadratic_form(matrix, x):
 
 @njit(cache=True, fastmath=_EXACT)
 def observe_one_hot(state, v, states, actions, observed):
-    """Put one episode into the blocks of the pairs that it visited."""
+    """Add one episode to the regressions of the pairs that it visited."""
     J, H = observed.shape
     S = v.shape[2]
     direction = np.empty(S)
