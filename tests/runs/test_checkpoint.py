@@ -28,6 +28,7 @@ from opdop.runs import CHECKPOINT, DamagedFileError, Progress, RunConfig, interr
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.interrupts import Interrupts
+from opdop.runs.run import KIND as RUN_KIND
 from tests.support.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
 from tests.support.same_runs import assert_same_run
 from tests.support.sealed_files import seal
@@ -114,7 +115,7 @@ def leftovers(folder: Path) -> int:
 
 def assert_same_files(one: Path, two: Path) -> None:
     """Check that two folders hold the same run and the same checkpoint, bit for bit, but for the time it took."""
-    for name, kind in (("run/run.npz", "an opdop run"), ("checkpoint/checkpoint.npz", KIND)):
+    for name, kind in (("run/run.npz", RUN_KIND), ("checkpoint/checkpoint.npz", KIND)):
         (meta, arrays), (other_meta, other_arrays) = (read_arrays(each / name, kind=kind) for each in (one, two))
         assert {**meta, "seconds": 0} == {**other_meta, "seconds": 0}
         assert list(arrays) == list(other_arrays)
@@ -211,7 +212,7 @@ def test_a_finished_run_is_found_finished(server: Server, scenario: str, untouch
     (untouched / "run" / "run.npz").rename(untouched / "first.npz")
     server.complete(untouched, scenario)
     assert reached(untouched) == 0  # nothing was played
-    kind = "an opdop run"
+    kind = RUN_KIND
     first, again = (read_arrays(untouched / name, kind=kind)[1] for name in ("first.npz", "run/run.npz"))
     assert {k: v.tobytes() for k, v in first.items()} == {k: v.tobytes() for k, v in again.items()}
 
