@@ -236,3 +236,19 @@ def test_kernels_take_what_is_read_only_and_leave_it_alone():
     dynamic_programming.visit(cmdp.transitions, policy_table(0, sketch), cmdp.initial)
     for array, old in zip((*cmdp.transitions, cmdp.signals, cmdp.initial), before, strict=True):
         np.testing.assert_array_equal(array, old)
+
+
+def test_every_kernel_states_its_fastmath():
+    # Otherwise Numba takes that of the first caller, and results depend on what was compiled first.
+    import importlib
+    import pkgutil
+
+    from numba.core.dispatcher import Dispatcher
+
+    import opdop.kernels
+
+    for found in pkgutil.iter_modules(opdop.kernels.__path__):
+        module = importlib.import_module(f"opdop.kernels.{found.name}")
+        for name, value in vars(module).items():
+            if isinstance(value, Dispatcher):
+                assert "fastmath" in value.targetoptions, f"{found.name}.{name}"

@@ -2,6 +2,9 @@
 
 Numba's on-disk cache looks only at the file of the outermost function, not at the files of what it calls. The kernels
 call each other across files, so here, before any of them is loaded, a change in any kernel file drops all caches.
+
+Every kernel states its `fastmath`. Numba would otherwise give it that of the caller that is compiled first, so that the
+last bits of a result would depend on which function was called first when the cache was empty.
 """
 
 from __future__ import annotations

@@ -103,13 +103,13 @@ def evaluate(counts, policy, q, v):
                     average(q[j, h], policy[h], x, after, v[j, h])
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _copy(source, target):
     for n in range(source.shape[0]):
         target[n] = source[n]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def clip_value(value, top):
     """Return a value clipped to [0, top]; top is the number of stages left, since signals are in [0, 1]."""
     return min(max(value, 0.0), top)
@@ -218,7 +218,7 @@ def _overload_add_expected(counts, h, first, pairs, v, totals):
     return _by_form(counts, _table_add_expected, _lists_add_expected)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def count_visit(visits, h, x, pair, observed):
     """Count one visit and its observed signals [J]."""
     visits.touched[h, x] = True
@@ -255,7 +255,7 @@ def _lists_observe(counts, states, actions, observed):
         count_visit(visits, h, states[h], pair, observed[:, h])
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _count_transition(counts, row, y):
     """Count one transition in its row's list; a list that is full moves to a place twice as long."""
     first, used = counts.starts[row], counts.used[row]
@@ -284,7 +284,7 @@ def _overload_observe(counts, states, actions, observed):
     return _by_form(counts, _table_observe, _lists_observe)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def observe_episode(counts, states, actions, observed):
     """Compiled `observe`, for callers outside the kernels."""
     observe(counts, states, actions, observed)

@@ -192,7 +192,7 @@ def _overload_draw_next(transitions, row, uniform):
     return _by_form(transitions, _dense_draw_next, _sparse_draw_next)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def draw(probabilities, uniform):
     """Return the index that a uniform in [0, 1) selects from probabilities [n]; never one of probability zero."""
     total, last = 0.0, 0
@@ -205,7 +205,7 @@ def draw(probabilities, uniform):
     return last  # the probabilities sum to a hair less than the uniform
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def evaluate(transitions, signals, policy, v):
     """Evaluate all signals [J, L, S, A] of a policy [H, S, A] backwards into v [J, D, S].
 
@@ -229,7 +229,7 @@ def evaluate(transitions, signals, policy, v):
                 v[j, h % D, x] = mean
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def act_greedily(transitions, signals, horizon, weights, second, slack):
     """Maximise the weighted sum of signals by backward induction, carrying every signal's own value along.
 
@@ -268,7 +268,7 @@ def _add_signal(signal, weight, q, score):
         score[pair] += weight * q[pair]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _choose(score, slack, q, second):
     """Return the action with the largest score [A]; among those within `slack` of it, the best for `second`."""
     best, chosen = score[0], 0
@@ -286,7 +286,7 @@ def _choose(score, slack, q, second):
     return chosen
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def visit(transitions, policy, initial):
     """Return the probabilities d [H, S] of being in each state at each stage under a policy [H, S, A]."""
     H, S, A = policy.shape
@@ -303,7 +303,7 @@ def visit(transitions, policy, initial):
     return d
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def visit_by_actions(transitions, actions, num_actions, initial):
     """Return the same as `visit` for a deterministic policy, actions [H, S]."""
     H, S = actions.shape
@@ -320,13 +320,13 @@ def visit_by_actions(transitions, actions, num_actions, initial):
     return d
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def count_uniforms(horizon, num_signals, noisy):
     """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
     return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def play(transitions, signals, policy, initial, noisy, uniforms, states, actions, observed):
     """Play one episode: fill states [H+1], actions [H] and observed signals [J, H] from the uniforms.
 

@@ -214,7 +214,7 @@ def _overload_integrate(form, v, h, common, first, pairs, phi):
     return _by_form(form, _table_integrate, _listed_integrate, _embedded_integrate)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def integrate_all(form, v, phi):
     """Write phi [J, d, A*S] of every pair for v [J, 1, S]."""
     common = empty_common(form, v.shape[0], v.shape[2])

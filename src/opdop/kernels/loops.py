@@ -90,7 +90,7 @@ def measure(model, policies, weight, occupancy, totals):
         here, there = there, here
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def _spread(here, policies, h, first, states, masses):
     """Spread the masses of some states over their actions, into masses [states * A, LANES]."""
     B, _, A, _ = policies.shape
@@ -101,7 +101,7 @@ def _spread(here, policies, h, first, states, masses):
                 masses[x * A + a, b] = mass[x] * likely[x]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def average_start(v, initial, out):
     """Write <rho, V(., first stage)> of every signal into out [J]."""
     for j in range(v.shape[0]):
@@ -111,7 +111,7 @@ def average_start(v, initial, out):
         out[j] = total
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def copy_policy(policy, out):
     """Copy a policy [H, A, S]."""
     source, target = policy.ravel(), out.ravel()
@@ -119,7 +119,7 @@ def copy_policy(policy, out):
         target[n] = source[n]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def run_episodes(learner, evaluator, model, uniforms, record):
     """Play and learn from episodes on uniforms [n, ...]; return how many were played.
 

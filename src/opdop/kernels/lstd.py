@@ -64,10 +64,6 @@ class OneHot(NamedTuple):
     visits: Visits
 
 
-# The three radius functions state their fastmath: Numba compiles a function that does not with that of the caller that
-# needs it first, so that the bits would depend on the order of the calls.
-
-
 @njit(cache=True, fastmath=_EXACT)
 def _radius(noise, slack, information, bias):
     return noise * math.sqrt(slack + information) + bias
@@ -85,7 +81,7 @@ def signal_radius(radii, information):
     return _radius(radii.signal_noise, radii.signal_slack, information, radii.signal_bias)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=_EXACT)
 def bonus(radius, form):
     """Return radius * sqrt(form); a quadratic form is negative only by rounding."""
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10

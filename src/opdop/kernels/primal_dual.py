@@ -50,7 +50,7 @@ def tilt(score, best, step_size):
     return exponential(step_size * (score - best))  # line 6
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def settled(weight, scale):
     """Return a weight as a probability."""
     return max(weight * scale, PROBABILITY_FLOOR)
@@ -113,7 +113,7 @@ def mirror_step(policy, h, first, last, scores, best, total, step_size, mixing):
             likely[x] = settled(weights[x], total[x])
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound):
     """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I]."""
     for i in range(dual.shape[0]):

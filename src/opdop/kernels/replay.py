@@ -223,7 +223,7 @@ def _walk(weights, n, mixing, valued, evaluated, policy):
             policy[a] = settled(policy[a], scale)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def value_at(past, entry, h, rows, policy, out):
     """Write V = <Q, policy> of one evaluation at a state into out [J], policy [A]."""
     J, d = past.weights.shape[1], past.weights.shape[3]

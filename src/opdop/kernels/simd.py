@@ -98,7 +98,7 @@ def _overload_look_up(weights, places, first, last, values):
     return compiled
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def lay_in_pairs(v, h, pairs):
     """Write the signals v [J, :, S] at h into pairs [(J+1)//2, 2*S]: two signals of a state side by side."""
     for j in range(v.shape[0]):

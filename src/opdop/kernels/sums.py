@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def add_compensated(total, lost, number):
     """Add a number to a total; return the new total and what rounding has taken from it so far (Kahan)."""
     addend = number - lost
@@ -14,7 +14,7 @@ def add_compensated(total, lost, number):
     return grown, (grown - total) - addend
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath=False)
 def add_up(increments, sums, lost):
     """Return the running sums [n, M] of increments [n, M], continued from sums [M]; updates sums and lost [M]."""
     running = np.empty(increments.shape)
