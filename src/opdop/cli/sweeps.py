@@ -17,6 +17,7 @@ from opdop.cli.output import complain, console, print_json, show
 from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, runs_table
 from opdop.sweeps import InvalidSpecError, Listing, Spec, SweepError, group_of, key_of, list_runs, run_sweep
 from opdop.sweeps.store import Store
+from opdop.sweeps.summaries import read_summaries
 
 RUNS_FORMAT = "opdop.runs/1"
 FAILED = 1
@@ -100,8 +101,8 @@ def sweep(
         else:
             status, words = None, ""
     if words:
-        finished = Store(out).finished()  # the progress that was shown last may be older
-        done = f"{sum(key_of(job) in finished for job in asked.jobs())} of {len(asked)} runs are done"
+        finished, _ = read_summaries(Store(out), map(key_of, asked.jobs()))  # the progress shown last may be older
+        done = f"{len(finished)} of {len(asked)} runs are done"
         screen.print(Text(f"{words}: {done}; go on with: {_command(spec, out, workers, scheduler)}"), soft_wrap=True)
         raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
     _conclude(made.listing(), out, tried=retry_failed)

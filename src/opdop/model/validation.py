@@ -52,6 +52,15 @@ def whole_number(value: int | np.integer[Any]) -> str:
     return f"{whole}" if abs(whole) < 10**30 else f"a number of {whole.bit_length()} bits"
 
 
+def printable(text: object) -> str:
+    """Return a text without control characters, except line ends and tabs.
+
+    >>> printable("a\\x1b[31mb\\u202e\\n")
+    'a[31mb\\n'
+    """
+    return "".join(letter for letter in str(text) if letter in "\n\t" or letter.isprintable())
+
+
 def first_index(bad: NDArray[np.bool_]) -> tuple[int, ...]:
     """Return the index of the first True."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))

@@ -343,9 +343,10 @@ def _default_parameters(preset: str) -> Mapping[str, float]:
 
 
 def _toml(data: Mapping[str, Any]) -> str:
-    """Return data as TOML text: plain values first, then lists of tables."""
+    """Return data as TOML text: plain values first, without those that are None, then lists of tables."""
     tables = {name: value for name, value in data.items() if name in ("problem", "algorithm")}
-    lines = [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in data.items() if name not in tables]
+    plain = {name: value for name, value in data.items() if name not in tables and value is not None}
+    lines = [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in plain.items()]
     for name, entries in tables.items():
         for entry in entries if isinstance(entries, (list, tuple)) else [entries]:
             table = {"name": entry} if isinstance(entry, str) else entry
