@@ -234,6 +234,8 @@ def choose_backend(workers: int | None, executor: Executor | None, scheduler: st
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise InvalidParameterError(f"workers is {reprlib.repr(workers)}; expected a whole number, at least 1.")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise InvalidParameterError(f"executor is {reprlib.repr(executor)}; expected a concurrent.futures.Executor.")
     if scheduler is not None:
         if executor is not None or workers is not None:
             raise InvalidParameterError("a scheduler has workers of its own; leave out workers and executor.")

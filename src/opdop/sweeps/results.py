@@ -20,7 +20,7 @@ from opdop.runs.checkpoint import KIND
 from opdop.runs.files import DamagedFileError, read_arrays
 from opdop.runs.run import RUN
 from opdop.sweeps.spec import Spec, group_of, key_of
-from opdop.sweeps.store import MANIFEST, SWEEP_FORMAT, Failure, Store, Underway, read_json
+from opdop.sweeps.store import MANIFEST, SWEEP_FORMAT, Failure, Store, Underway, folder_at, read_json
 from opdop.sweeps.summaries import Summary, read_summaries, summary
 
 
@@ -48,7 +48,7 @@ def list_runs(folder: str | Path) -> Listing:
 
     Raises InvalidParameterError if there are none.
     """
-    folder = Path(folder)
+    folder = folder_at(folder)
     if os.path.lexists(folder / MANIFEST):
         return Sweep.open(folder).listing()
     places = run_folders(folder)
@@ -98,7 +98,7 @@ class Sweep:
 
         Raises InvalidParameterError if there is no sweep in it, or its manifest is damaged.
         """
-        folder = Path(folder)
+        folder = folder_at(folder)
         try:
             manifest = read_json(folder / MANIFEST)
         except OpdopError as error:

@@ -18,6 +18,7 @@ import errno
 import hashlib
 import json
 import os
+import reprlib
 import secrets
 import shutil
 import time
@@ -27,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opdop.model import OpdopError
+from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.validation import printable
 from opdop.runs.files import DamagedFileError, open_regular, plain, write_whole
 from opdop.runs.run import Run
@@ -291,6 +292,13 @@ class Claim:
             shutil.rmtree(folder, ignore_errors=True)
         _flush(self.store.folder / RUNS)
         return True
+
+
+def folder_at(path: str | Path) -> Path:
+    """Return the path of a folder; raise InvalidParameterError if it cannot be one."""
+    if not isinstance(path, (str, Path)) or "\0" in str(path):
+        raise InvalidParameterError(f"the folder is {reprlib.repr(path)}; expected a path.")
+    return Path(path)
 
 
 def set_aside(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from opdop.model import InvalidParameterError
+from opdop.runs import execute
 from opdop.runs.files import DamagedFileError, write_whole
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import describe_columns
@@ -23,8 +25,19 @@ from opdop.sweeps.executors import choose_backend, one_thread_each
 from opdop.sweeps.manifest import surroundings
 from opdop.sweeps.results import Sweep
 from opdop.sweeps.scheduler import Attempt, Scheduler, SweepProgress
-from opdop.sweeps.spec import Spec, key_of
-from opdop.sweeps.store import MANIFEST, RUNS, SPEC, SWEEP_FORMAT, Store, now, read_json, set_aside, write_json
+from opdop.sweeps.spec import Spec, group_of, key_of
+from opdop.sweeps.store import (
+    MANIFEST,
+    RUNS,
+    SPEC,
+    SWEEP_FORMAT,
+    Store,
+    folder_at,
+    now,
+    read_json,
+    set_aside,
+    write_json,
+)
 from opdop.sweeps.summaries import Summary, read_summaries
 
 
@@ -60,7 +73,7 @@ def run_sweep(
     """
     if not isinstance(spec, Spec):
         spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec)
-    store = Store(Path(out).absolute())
+    store = Store(folder_at(out).absolute())
     backend = choose_backend(workers, executor, scheduler)
     at_once = True
     try:
@@ -86,6 +99,24 @@ def run_sweep(
     finally:
         backend.stop(at_once=at_once)
     return Sweep.open(store.folder)
+
+
+def rehearse(spec: Spec, seconds: float = 30.0) -> tuple[int, dict[str, str]]:
+    """Play one episode of each kind of run, as long as there is time.
+
+    Returns how many kinds were tried, and the error of each that cannot be made.
+    """
+    end, tried = time.monotonic() + seconds, 0
+    errors: dict[str, str] = {}
+    for kind in spec.kinds:
+        if time.monotonic() > end:
+            break
+        tried += 1
+        try:
+            execute(kind.but(episodes=1, records=2))
+        except Exception as error:  # a sweep records any error of a run
+            errors[group_of(kind)] = str(error) or type(error).__name__
+    return tried, errors
 
 
 def _attempts(store: Store, spec: Spec, finished: set[str], failed: set[str], retry_failed: bool) -> Iterator[Attempt]:
