@@ -41,9 +41,7 @@ def sweep(
         typer.Option(metavar="ADDRESS", help="Use the workers of this Dask scheduler.", show_default=False),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="List the kinds of runs, and try one episode of each.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="List the kinds of runs, and try one of each.")] = False,
 ) -> None:
     """Make many runs: problems x algorithms x constants x seeds.
 

@@ -18,6 +18,18 @@ MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
 _LARGEST_SIZE = 2**31 - 1
 
 
+def printable(text: str) -> str:
+    """Return a text without control characters, overrides of the direction, and other letters that nobody sees.
+
+    >>> printable("two\\nlines, \\x1b[31mred")
+    'two lines, [31mred'
+    """
+    if text.isprintable():
+        return text
+    spaced = "".join(" " if letter.isspace() else letter for letter in text)
+    return "".join(letter for letter in spaced if letter.isprintable())
+
+
 def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a real number of Python or NumPy; truth values are not."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -50,15 +62,6 @@ def whole_number(value: int | np.integer[Any]) -> str:
     """Return a whole number as text, or its length in bits if it is too long to print."""
     whole = int(value)
     return f"{whole}" if abs(whole) < 10**30 else f"a number of {whole.bit_length()} bits"
-
-
-def printable(text: object) -> str:
-    """Return a text without control characters, except line ends and tabs.
-
-    >>> printable("a\\x1b[31mb\\u202e\\n")
-    'a[31mb\\n'
-    """
-    return "".join(letter for letter in str(text) if letter in "\n\t" or letter.isprintable())
 
 
 def first_index(bad: NDArray[np.bool_]) -> tuple[int, ...]:

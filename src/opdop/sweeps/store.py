@@ -248,7 +248,7 @@ class Store:
                 return Failure(**found)
         except (OpdopError, KeyError, TypeError):
             pass
-        return Failure(key, "unknown", f"{path} is damaged", "", "", 1, {})
+        return Failure(key, "unknown", f"{FAILED}/{path.name} is damaged", "", "", 1, {})
 
     def forget_failure(self, key: str) -> None:
         """Remove the record of a failure, because the run has succeeded."""
