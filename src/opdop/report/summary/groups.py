@@ -15,7 +15,7 @@ import numpy as np
 
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
-from opdop.model.validation import Floats
+from opdop.model.validation import MOST_EPISODES, Floats
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.statistics import Band, band
@@ -231,6 +231,7 @@ def _checked(run: Run) -> Run:
     policies = np.concatenate([*summary.policies.values(), summary.optimum.slater.totals])
     scales = np.array([(each.scale, each.offset) for each in run.display.quantities])
     for what, numbers, limit in (
+        ("list of episodes", run.episodes, MOST_EPISODES),
         ("history", run.history.select(sums).to_numpy(), most),
         ("history of estimates", np.nan_to_num(run.history.select(estimates).to_numpy(), posinf=np.inf), _LARGEST),
         ("policies' values", policies, 2.0 * H),
@@ -261,7 +262,7 @@ def _places(root: Path) -> Iterator[Path]:
 
 
 def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
-    """Group runs by problem, then by every setting but the seed; a repeated run is listed as missing."""
+    """Group runs by problem, then by every setting but the seed; runs that cannot be added are listed as missing."""
     problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
     repeated = []
     for place, run in ((place, replace(run, display=_printable(run.display))) for place, run in runs.items()):
@@ -272,6 +273,8 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
         seeds = problems.setdefault(problem, {}).setdefault(group, {})
         if config.seed in seeds:
             repeated.append(Missing(place, f"the same run as {seeds[config.seed][0]}, which is in the report."))
+        elif not _overlap([run, *(other for _, other in seeds.values())]):
+            repeated.append(Missing(place, "its history does not overlap those of the other seeds."))
         else:
             seeds[config.seed] = (place, run)
     sections: list[Section] = []
@@ -283,6 +286,11 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
         key = _unused(file_name(members[0][0].display.name)[:60] or "problem", used)
         sections.append(Section(key, tuple(Group(label, each) for label, each in ordered)))
     return tuple(sections), repeated
+
+
+def _overlap(runs: list[Run]) -> bool:
+    """Return whether some episodes are within the recorded range of every run."""
+    return bool(max(run.episodes[0] for run in runs) <= min(run.episodes[-1] for run in runs))
 
 
 def _totals(run: Run) -> list[Any]:
