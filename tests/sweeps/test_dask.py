@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,14 +90,24 @@ def test_a_killed_dask_worker_loses_no_run(tmp_path: Path, scheduler: str) -> No
     assert_complete(tmp_path, runs_of(LONG))
 
 
-def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_CONNECT_SECONDS", 0.5)
+def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameterError, match=r"there is no Dask scheduler at 'tcp://127.0.0.1:1'"):
         run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
 
 
+@pytest.mark.parametrize(
+    "address", ["garbage", "", "tcp://", "127.0.0.1", "tcp://127.0.0.1:99999", "a b:1", "x" * 999, 5]
+)
+def test_a_malformed_address_is_answered_at_once(tmp_path: Path, address: Any) -> None:
+    began = time.monotonic()
+    with pytest.raises(InvalidParameterError, match="there is no Dask scheduler at"):
+        run_sweep(SHORT, tmp_path, scheduler=address)
+    assert time.monotonic() - began < 5.0
+
+
 def test_a_missing_dask_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setattr(executors, "_check_address", lambda _: None)
     with pytest.raises(OpdopError, match=r"pip install 'opdop\[dask\]'"):
         run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
 
