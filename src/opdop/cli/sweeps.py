@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
+from math import inf, nan
 from pathlib import Path
 from typing import Annotated, Any
 
+import polars.selectors as cs
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from opdop.cli.application import INTERRUPTED, WRONG, app
 from opdop.cli.options import AsJson
-from opdop.cli.output import busy, complain, console, print_json, show
+from opdop.cli.output import busy, complain, console, print_json, say, show
 from opdop.model.validation import printable
 from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, runs_table
 from opdop.sweeps import InvalidSpecError, Listing, Spec, SweepError, group_of, key_of, list_runs, run_sweep
@@ -188,12 +190,12 @@ def runs(
         return
     screen = console()
     for each in found.running:
-        typer.echo(f"running: {each.key}: episode {each.episode} of {each.episodes}, on {each.host}")
+        say(f"running: {each.key}: episode {each.episode} of {each.episodes}, on {each.host}")
     for each in found.unfinished:
         words = f"episode {each.episode} of {each.episodes}, saved {clock(each.seconds)} ago"
-        screen.print(Text(f"running or interrupted: {each.key}: {words}"), soft_wrap=True)
+        say(f"running or interrupted: {each.key}: {words}")
     for key, error in found.damaged.items():
-        screen.print(Text(f"damaged: {key}: {error}"), soft_wrap=True)
+        say(f"damaged: {key}: {error}")
     _show_results(found, screen, kinds=kinds)
     screen.print(Text(_counts(found)))
 
@@ -202,7 +204,7 @@ def _record(found: Listing) -> dict[str, Any]:
     """Return the runs in a folder as plain data; docs/command-line.md and docs/experiments.md explain every key."""
     return {
         "format": RUNS_FORMAT,
-        "runs": found.table().to_dicts(),
+        "runs": found.table().with_columns(cs.float().replace([nan, inf, -inf], None)).to_dicts(),
         "running": [asdict(each) for each in found.running],
         "unfinished": [asdict(each) for each in found.unfinished],
         "failed": [asdict(failure) for failure in found.failed],

@@ -165,9 +165,9 @@ def read_arrays(path: Path, *, kind: str) -> tuple[dict[str, Any], Arrays]:
         if not isinstance(meta, dict) or meta.get("kind") != kind:
             raise ValueError(f"it is not {kind}")
     except FileNotFoundError as error:
-        raise DamagedFileError(f"there is no file {path}.") from error
+        raise DamagedFileError(f"there is no file {printable(str(path))}.") from error
     except PermissionError as error:
-        raise DamagedFileError(f"{path} cannot be read: {error.strerror}.") from error
+        raise DamagedFileError(f"{printable(str(path))} cannot be read: {error.strerror}.") from error
     except Exception as error:  # a malicious file can make the readers raise any error
         raise damaged(path, kind, error) from error
     return meta, arrays
@@ -178,7 +178,7 @@ def damaged(origin: object, kind: str, error: BaseException) -> DamagedFileError
     words = error.strerror or "" if isinstance(error, OSError) else str(error)
     reason = printable(" ".join(words.split()))[:300].rstrip(".") or type(error).__name__
     return DamagedFileError(
-        f"{origin} cannot be used as {kind}: {reason}. It is damaged or not opdop's: "
+        f"{printable(str(origin))} cannot be used as {kind}: {reason}. It is damaged or not opdop's: "
         "replace it by a copy, or delete it and run again."
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from opdop.model import InvalidParameterError, OpdopError
+from opdop.model.validation import printable
 from opdop.runs import CHECKPOINT, Run, RunConfig, read_config
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import DamagedFileError, read_arrays
@@ -60,7 +61,7 @@ def list_runs(folder: str | Path) -> Listing:
     finished: dict[str, Summary] = {}
     unfinished, damaged = [], {}
     for place in places:
-        key = (place.resolve() if place == folder else place).name
+        key = printable((place.resolve() if place == folder else place).name)
         try:
             found = _read_single(place)
         except OpdopError as error:
@@ -234,4 +235,4 @@ def _read_single(place: Path) -> Summary | Underway:
     _, arrays = read_arrays(checkpoint, kind=KIND)
     episode = int(arrays.get("recorder.episodes", 0))
     saved = time.time() - os.stat(checkpoint).st_mtime
-    return Underway(place.name, episode, config.episodes, max(saved, 0.0))
+    return Underway(printable(place.name), episode, config.episodes, max(saved, 0.0))

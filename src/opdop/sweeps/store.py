@@ -359,12 +359,12 @@ def read_json(path: Path) -> dict[str, Any]:
             return data
         reason = "its checksum is wrong" if isinstance(data, dict) else "it is not a JSON object"
     except FileNotFoundError as error:
-        raise DamagedFileError(f"there is no file {path}.") from error
+        raise DamagedFileError(f"there is no file {printable(str(path))}.") from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except (ValueError, RecursionError) as error:
         reason = printable(str(error))
-    raise DamagedFileError(f"{path} cannot be used: {reason}. It is damaged or not opdop's.")
+    raise DamagedFileError(f"{printable(str(path))} cannot be used: {reason}. It is damaged or not opdop's.")
 
 
 def _digest(data: Mapping[str, Any]) -> str:

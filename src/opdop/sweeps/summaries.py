@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from opdop.model import OpdopError
+from opdop.model.validation import printable
 from opdop.runs.files import plain, read_arrays, write_arrays
 from opdop.runs.run import RUN, Run
 from opdop.sweeps.spec import group_of
@@ -82,7 +83,7 @@ def summary(run: Run) -> dict[str, Any]:
     end = run.history.row(-1, named=True)
     return {
         "config": run.config.record(),
-        "group": group_of(run.config),
+        "group": printable(group_of(run.config)),
         **{name: end[name] for name in ("regret", "violation", "hard_violation")},
         "average": run.average.totals.tolist(),
         "final": None if run.last is None else run.last.totals.tolist(),
@@ -90,7 +91,10 @@ def summary(run: Run) -> dict[str, Any]:
         "dual": None if best is None else best.dual.tolist(),
         "slater_gap": None if best is None else best.slater_gap,
         "thresholds": run.thresholds.tolist(),
-        "quantities": [asdict(quantity) for quantity in run.display.quantities],
+        "quantities": [
+            {**asdict(each), "name": printable(each.name), "unit": printable(each.unit)}
+            for each in run.display.quantities
+        ],
         "seconds": run.seconds,
         "constants": dict(run.constants),
     }
