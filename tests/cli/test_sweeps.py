@@ -6,7 +6,9 @@ import io
 import json
 import re
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,15 +49,69 @@ def spec(tmp_path: Path) -> Path:
 
 
 def test_a_check_lists_the_kinds_of_runs_and_makes_none(spec: Path) -> None:
+    spec.write_text(Spec.of(SHORT).text, encoding="utf-8")
     result = run("sweep", str(spec), "--check")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "6 runs of 300 episodes: 3 kinds with 2 seeds each",
+        "4 runs of 300 episodes: 2 kinds with 2 seeds each",
         "  factored, opdop, practical",
         "  queue, opdop, practical",
-        "  queue (throughput=11.9), opdop, practical",
     ]
     assert list(spec.parent.iterdir()) == [spec]
+
+
+def test_a_check_names_the_kinds_that_cannot_be_made(spec: Path) -> None:
+    result = run("sweep", str(spec), "--check")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 4
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: each run of queue (throughput=11.9), opdop, practical fails: no policy satisfies")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "records = 10000001",
+        "episodes = 2147483648",
+        f"episodes = {'9' * 400}",
+        f"slater_gap = {'9' * 400}",
+        f"dual_bound = 0x{'f' * 9000}",
+        'algorithm = [{preset = "papper"}]',
+    ],
+)
+def test_a_check_finds_what_would_make_every_run_fail(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(f'{line}\n[[problem]]\nname = "factored"\n', encoding="utf-8")
+    result = run("sweep", str(path), "--check")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_a_wrong_address_of_a_scheduler_is_answered_at_once(spec: Path) -> None:
+    began = time.monotonic()
+    result = run("sweep", str(spec), "--out", str(spec.parent / "out"), "--scheduler", "garbage")
+    assert time.monotonic() - began < 5.0
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: there is no Dask scheduler at 'garbage'")
+
+
+HOSTILE = "\x1b[31mred\u202e\x07"
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    made = opdop.train("factored", episodes=20)
+    quantities = tuple(replace(each, name=HOSTILE, unit=HOSTILE) for each in made.display.quantities)
+    display = replace(made.display, name=HOSTILE, summary=HOSTILE, quantities=quantities)
+    config = made.config.but(problem=HOSTILE, algorithm=HOSTILE)
+    replace(made, display=display, config=config).save(tmp_path / f"one{HOSTILE}")
+    (tmp_path / f"two{HOSTILE}").mkdir()
+    (tmp_path / f"two{HOSTILE}" / "run.npz").write_bytes(b"damaged")
+    for arguments in (("runs",), ("runs", "--kinds"), ("report", "--no-figures")):
+        result = run(arguments[0], str(tmp_path), *arguments[1:])
+        assert result.exit_code == 0, result.output
+        assert "[31mred" in result.output
+        assert not {"\x1b", "\u202e", "\x07"} & {*result.output}
+    json.loads(run("runs", str(tmp_path), "--json").stdout)
 
 
 def test_every_mistake_has_a_line(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opdop import InvalidParameterError, OpdopError
 from opdop.sweeps import executors, run_sweep
 from opdop.sweeps.store import Store
-from tests.support.sweeps import LONG, ROOT, SHORT, assert_complete, command, key_for, runs_of, wait_until
+from tests.support.sweeps import LONG, ROOT, SHORT, assert_complete, command, runs_of, wait_until
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'opdop[dask]'")
 
@@ -67,16 +68,16 @@ def test_dask_gives_the_same_bits(tmp_path: Path, scheduler: str) -> None:
     assert "4 of 4 runs are done" in printed
 
 
-def test_a_killed_dask_worker_loses_no_run(tmp_path: Path, scheduler: str) -> None:
-    store, killed = Store(tmp_path), threading.Event()
+@pytest.mark.parametrize("kills", [1, pytest.param(11, marks=pytest.mark.slow)])
+def test_killed_dask_workers_lose_no_run(tmp_path: Path, scheduler: str, kills: int) -> None:
+    store, killed, over = Store(tmp_path), set[int](), threading.Event()
 
     def kill() -> None:
-        end = time.monotonic() + 60.0
-        while time.monotonic() < end and not killed.is_set():
-            found = store.look(key_for(LONG, 0))
-            if found is not None and found.episode > 0:
-                os.kill(found.pid, signal.SIGKILL)
-                killed.set()
+        while not over.is_set() and len(killed) < kills:
+            for found in store.underway():
+                if found.episode > 0 and found.pid not in killed and len(killed) < kills:
+                    os.kill(found.pid, signal.SIGKILL)
+                    killed.add(found.pid)
             time.sleep(0.005)
 
     thread = threading.Thread(target=kill)
@@ -84,19 +85,30 @@ def test_a_killed_dask_worker_loses_no_run(tmp_path: Path, scheduler: str) -> No
     try:
         run_sweep(LONG, tmp_path, scheduler=scheduler)
     finally:
+        over.set()
         thread.join()
-    assert killed.is_set()
+    assert len(killed) == kills
     assert_complete(tmp_path, runs_of(LONG))
 
 
-def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_CONNECT_SECONDS", 0.5)
+def test_an_address_without_a_scheduler_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameterError, match=r"there is no Dask scheduler at 'tcp://127.0.0.1:1'"):
         run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
 
 
+@pytest.mark.parametrize(
+    "address", ["garbage", "", "tcp://", "127.0.0.1", "tcp://127.0.0.1:99999", "a b:1", "x" * 999, 5]
+)
+def test_a_malformed_address_is_answered_at_once(tmp_path: Path, address: Any) -> None:
+    began = time.monotonic()
+    with pytest.raises(InvalidParameterError, match="there is no Dask scheduler at"):
+        run_sweep(SHORT, tmp_path, scheduler=address)
+    assert time.monotonic() - began < 5.0
+
+
 def test_a_missing_dask_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setattr(executors, "_check_address", lambda _: None)
     with pytest.raises(OpdopError, match=r"pip install 'opdop\[dask\]'"):
         run_sweep(SHORT, tmp_path, scheduler="tcp://127.0.0.1:1")
 

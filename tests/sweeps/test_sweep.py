@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import resource
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +25,13 @@ import opdop
 from opdop import InvalidParameterError, Run, Spec, Sweep
 from opdop.runs import CHECKPOINT, RunConfig
 from opdop.runs.checkpoint import KIND
-from opdop.runs.files import read_arrays
+from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.recorder import describe_columns
-from opdop.sweeps import SweepError, SweepProgress, group_of, key_of, run_sweep, worker
+from opdop.sweeps import SweepError, SweepProgress, executors, group_of, key_of, list_runs, run_sweep, worker
 from opdop.sweeps.executors import ExecutorBackend
-from opdop.sweeps.index import INDEX
 from opdop.sweeps.manifest import processor
 from opdop.sweeps.store import Store
+from opdop.sweeps.summaries import SUMMARIES
 from tests.support.sweeps import (
     INFEASIBLE,
     LONG,
@@ -160,7 +158,7 @@ def test_a_killed_sweep_goes_on_inside_its_runs_and_repeats_none(tmp_path: Path,
         first.process.kill()
         assert first.end()[0] == -signal.SIGKILL
     wait_until(lambda: not alive(playing.pid), 30.0)  # a worker does not outlive its sweep
-    for key in store.finished():
+    for key in store.names():
         assert_same(Run.load(store.run(key)), long[key])
     with command(folder, LONG, "--workers", "1") as second:
         status, printed = second.end()
@@ -202,7 +200,7 @@ def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
     _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind=KIND)
     assert saved["recorder.episodes"] >= playing.episode  # saved at the end, not only at the start
     assert Sweep.open(folder).listing().running == ()
-    assert store.finished() == set()
+    assert store.names() == set()
 
 
 def test_a_full_disk_stops_the_sweep_with_one_error_and_it_goes_on_later(tmp_path: Path, short: dict[str, Run]) -> None:
@@ -217,7 +215,7 @@ def test_a_full_disk_stops_the_sweep_with_one_error_and_it_goes_on_later(tmp_pat
     assert "cannot be written: File too large" in printed
     assert "the sweep has stopped: 0 of 4 runs are done; go on with: opdop sweep" in printed
     assert "Traceback" not in printed
-    assert Store(folder).finished() == Store(folder).failed() == set()
+    assert Store(folder).names() == Store(folder).failed() == set()
     with threads() as executor:
         run_sweep(SHORT, folder, executor=executor)
     assert_complete(folder, short)
@@ -254,7 +252,9 @@ with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
         other.wait()
         assert store.underway() == []
         assert worker.perform(job, str(tmp_path), 0).state == "done"  # a dead process holds no claim
-    assert worker.perform(job, str(tmp_path), 0).summary is None  # it is there already
+    before = os.stat(store.run(key_of(job)) / "run.npz")
+    assert worker.perform(job, str(tmp_path), 0).state == "done"
+    assert os.stat(store.run(key_of(job)) / "run.npz").st_ino == before.st_ino  # it was there already
     assert {each.name for each in (tmp_path / "runs").iterdir()} == {key_of(job)}
 
 
@@ -311,10 +311,14 @@ def test_a_failed_run_that_succeeds_is_no_longer_failed(kept: Path, short: dict[
 
 
 def test_a_damaged_note_of_a_failure_is_still_a_failure(kept: Path) -> None:
-    (kept / "failed").mkdir()
-    (kept / "failed" / "some-run.json").write_text("[")
+    store, key = Store(kept), key_for(SHORT, 1)
+    shutil.rmtree(store.run(key))
+    store.write_failure({}, key, MemoryError(), "")
+    path = kept / "failed" / f"{key}.json"
+    path.write_text(path.read_text().replace("MemoryError", "MemoryErroR"))
     (failure,) = Sweep.open(kept).failed
     assert "is damaged" in failure.error
+    assert Sweep.open(kept).missing == ()
 
 
 # The folder
@@ -355,26 +359,158 @@ def test_a_damaged_run_is_listed_and_made_again(kept: Path, short: dict[str, Run
     assert_complete(kept, short)
 
 
-@pytest.mark.parametrize("harm", ["gone", "garbage", "foreign", "folder"])
-def test_a_lost_or_damaged_index_is_rebuilt(kept: Path, harm: str) -> None:
+@pytest.mark.parametrize("harm", ["gone", "garbage", "foreign", "folder", "pipe", "flipped"])
+def test_lost_or_damaged_summaries_are_made_again(kept: Path, harm: str) -> None:
     table = Sweep.open(kept).table()
-    (kept / INDEX).unlink()
+    whole = (kept / SUMMARIES).read_bytes()
+    (kept / SUMMARIES).unlink()
     if harm == "garbage":
-        (kept / INDEX).write_bytes(b"garbage" * 1000)
+        (kept / SUMMARIES).write_bytes(b"garbage" * 1000)
     elif harm == "foreign":
-        with contextlib.closing(sqlite3.connect(kept / INDEX)) as database:
-            database.execute("CREATE TABLE runs (other TEXT)")
+        write_arrays(kept / SUMMARIES, {"kind": "another"}, {})
     elif harm == "folder":
-        (kept / INDEX).mkdir()
+        (kept / SUMMARIES).mkdir()
+    elif harm == "pipe":
+        os.mkfifo(kept / SUMMARIES)
+    elif harm == "flipped":
+        assert b'"regret": ' in whole
+        (kept / SUMMARIES).write_bytes(whole.replace(b'"regret": ', b'"regret":1'))
     assert Sweep.open(kept).table().equals(table)
     assert Sweep.open(kept).table().equals(table)
 
 
-def test_the_index_follows_the_folders(kept: Path) -> None:
+def test_the_summaries_follow_the_folders(kept: Path) -> None:
     assert len(Sweep.open(kept).table()) == 4
     shutil.rmtree(Store(kept).run(key_for(SHORT, 1, "queue")))
     assert len(Sweep.open(kept).table()) == 3
     assert [key_of(job) for job in Sweep.open(kept).missing] == [key_for(SHORT, 1, "queue")]
+
+
+# A run is what its own checksum and configuration say
+
+
+def test_a_folder_without_its_run_is_not_done_and_is_made_again(kept: Path, short: dict[str, Run]) -> None:
+    store, key = Store(kept), key_for(SHORT, 1)
+    (store.run(key) / "run.npz").unlink()
+    assert Sweep.open(kept).listing().missing == (key,)
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor)
+    (aside,) = (each for each in (kept / "runs").iterdir() if each.name.endswith(".damaged"))
+    assert (aside / "history.parquet").exists()  # nothing is deleted
+    shutil.rmtree(aside)
+    assert_complete(kept, short)
+
+
+def test_the_run_of_another_job_is_not_taken_for_this_one(kept: Path, short: dict[str, Run]) -> None:
+    store, one, other = Store(kept), key_for(SHORT, 0), key_for(SHORT, 1)
+    table = Sweep.open(kept).table()
+    shutil.copy(store.run(one) / "run.npz", store.run(other) / "run.npz")
+    assert other in Sweep.open(kept).listing().damaged
+    assert "by its own configuration it is" in Sweep.open(kept).listing().damaged[other]
+    assert other not in {key_of(job) for job, _ in Sweep.open(kept).runs()}
+    assert set(Sweep.open(kept).histories()["key"]) == {*Sweep.open(kept).keys} - {other}
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor)
+    assert Sweep.open(kept).table().drop("seconds").equals(table.drop("seconds"))
+    for job, run in Sweep.open(kept).runs():
+        assert_same(run, short[key_of(job)])
+
+
+@pytest.mark.parametrize("gone", [("spec.toml",), ("manifest.json",), ("spec.toml", "manifest.json")])
+def test_another_spec_cannot_claim_the_runs_when_files_are_deleted(
+    kept: Path, short: dict[str, Run], gone: tuple[str, ...]
+) -> None:
+    for name in gone:
+        (kept / name).unlink()
+    with threads() as executor:
+        with pytest.raises(InvalidParameterError, match=r"episodes = 300|runs that the spec does not ask for"):
+            run_sweep({**SHORT, "episodes": 301}, kept, executor=executor)
+        run_sweep(SHORT, kept, executor=executor)
+    assert_complete(kept, short)
+
+
+def test_a_damaged_manifest_is_refused_and_made_again(kept: Path, short: dict[str, Run]) -> None:
+    path = kept / "manifest.json"
+    path.write_text(path.read_text().replace('"seeds"', '"seedz"'))
+    with pytest.raises(InvalidParameterError, match=r"its checksum is wrong.*makes a new one, and keeps the runs"):
+        Sweep.open(kept)
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor)
+    assert_complete(kept, short)
+
+
+def test_of_two_unlike_specs_that_start_together_one_is_refused(tmp_path: Path) -> None:
+    specs = [{**SHORT, "episodes": episodes} for episodes in (300, 301)]
+    ended: list[object] = []
+
+    def start(spec: dict[str, Any]) -> None:
+        try:
+            with threads() as executor:
+                ended.append(run_sweep(spec, tmp_path, executor=executor))
+        except InvalidParameterError as error:
+            ended.append(error)
+
+    both = [threading.Thread(target=start, args=[spec]) for spec in specs]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert sorted(type(each).__name__ for each in ended) == ["InvalidParameterError", "Sweep"]
+    table = Sweep.open(tmp_path).table()
+    assert len(table) == 4
+    assert len(set(table["episodes"])) == 1
+
+
+def test_a_damaged_or_foreign_checkpoint_is_not_used(tmp_path: Path, short: dict[str, Run]) -> None:
+    store, jobs = Store(tmp_path), list(Spec.of(SHORT).jobs())
+    store.partial(key_of(jobs[0])).mkdir(parents=True)
+    (store.partial(key_of(jobs[0])) / CHECKPOINT).write_bytes(b"damaged")
+    opdop.train("factored", episodes=5, seed=99, checkpoint=store.partial(key_of(jobs[1])))
+    with threads() as executor:
+        run_sweep(SHORT, tmp_path, executor=executor)
+    assert_complete(tmp_path, short)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "spec.toml", "failed/{}.json", "runs/.{}.partial/lock"])
+def test_pipes_in_the_place_of_files_are_not_waited_for(kept: Path, name: str) -> None:
+    key = key_for(SHORT, 1)
+    shutil.rmtree(Store(kept).run(key))
+    path = kept / name.format(key)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    if name == "manifest.json":
+        with pytest.raises(InvalidParameterError, match="it is not a regular file"):
+            list_runs(kept)
+    else:
+        assert len(list_runs(kept).finished) == 3
+    with pytest.raises(InvalidParameterError, match="it is not a regular file"):
+        Spec.read(path)
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor, retry_failed=True)
+    assert len(list_runs(kept).finished) == 4
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_no_flipped_bit_changes_a_number_or_raises_another_error(kept: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sweep = Sweep.open(kept)
+    table, histories = sweep.table(), sweep.histories()
+    run = Store(kept).run(key_for(SHORT, 0))
+    for path in (kept / SUMMARIES, kept / "manifest.json", run / "history.parquet", run / "run.npz"):
+        whole = path.read_bytes()
+        for _ in range(8):
+            harmed = bytearray(whole)
+            harmed[int(rng.integers(len(whole)))] ^= 1 << int(rng.integers(8))
+            path.write_bytes(harmed)
+            try:
+                found = Sweep.open(kept)
+                damaged = found.listing().damaged
+                assert damaged or found.table().equals(table)
+                assert damaged or found.histories().equals(histories)
+            except InvalidParameterError:
+                assert path.name == "manifest.json"
+        path.write_bytes(whole)
 
 
 def test_a_spec_may_grow_but_not_shrink_or_change(kept: Path) -> None:
@@ -392,7 +528,7 @@ def test_a_spec_may_grow_but_not_shrink_or_change(kept: Path) -> None:
 
 def test_the_manifest_records_spec_versions_and_machines(swept: Path) -> None:
     manifest = json.loads((swept / "manifest.json").read_text())
-    assert manifest["format"] == "opdop.sweep/1"
+    assert manifest["format"] == "opdop.sweep/2"
     assert manifest["versions"]["opdop"] == opdop.__version__
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["machine"]["cores"] == os.cpu_count()
@@ -444,7 +580,7 @@ def test_greeted_workers_are_compared_before_the_first_run(tmp_path: Path, monke
 def test_a_folder_without_a_sweep_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(InvalidParameterError, match=r"there is no sweep|expected 'opdop.sweep/1'"):
+    with pytest.raises(InvalidParameterError, match=r"there is no sweep|expected 'opdop.sweep/2'"):
         Sweep.open(tmp_path)
 
 
@@ -496,6 +632,71 @@ def test_a_history_file_explains_its_columns(swept: Path) -> None:
         assert json.loads(about["opdop.columns"]) == describe_columns(len(run.thresholds))
         assert list(describe_columns(len(run.thresholds))) == run.history.columns
         assert json.loads(about["opdop.quantities"])[0]["unit"] == run.display.quantities[0].unit
+
+
+# Workers that die
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPDOP_TEST_DIES", str(tmp_path / "died"))
+    monkeypatch.setattr(executors, "end_with_sweep", dies_twice)
+    backend = executors.ProcessBackend(1)
+    try:
+        assert backend.greet() == [processor()]
+        assert (tmp_path / "died").read_text() == "xx"
+        (tmp_path / "died").unlink()
+        backend.rebuild()  # in the middle of a sweep
+        assert backend.greet() == [processor()]
+    finally:
+        backend.stop(at_once=True)
+
+
+def dies_twice(lifeline: Any) -> None:
+    """Start a worker, but not the first two times."""
+    path = Path(os.environ["OPDOP_TEST_DIES"])
+    with open(path, "a") as file:
+        if path.stat().st_size < 2:
+            file.write("x")
+            file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    worker.end_with_sweep(lifeline)
+
+
+class KilledWorker(Exception):
+    """As Dask raises it."""
+
+
+class Deadly(ThreadPoolExecutor):
+    """Loses some jobs with their workers, as Dask does: those that were dispatched together with a deadly one."""
+
+    def __init__(self, deadly: str, limit: int) -> None:
+        super().__init__(1)
+        self.deadly, self.limit, self.kills = deadly, limit, 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        job = args[0]
+        if self.kills < self.limit and (key_of(job) == self.deadly or self.deadly == "all"):
+            self.kills += 1
+            lost: Future[Any] = Future()
+            lost.set_exception(KilledWorker(key_of(job)))
+            return lost
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_runs_whose_dask_workers_were_killed_are_made_again(tmp_path: Path, short: dict[str, Run]) -> None:
+    with Deadly("all", limit=2 * len(short)) as executor:
+        run_sweep(SHORT, tmp_path, executor=executor)
+    assert executor.kills == 8
+    assert_complete(tmp_path, short)
+
+
+def test_only_a_run_that_kills_its_dask_worker_while_alone_has_failed(tmp_path: Path) -> None:
+    killer = key_for(SHORT, 1)
+    with Deadly(killer, limit=100) as executor:
+        sweep = run_sweep(SHORT, tmp_path, executor=executor)
+    assert [each.key for each in sweep.failed] == [killer]
+    assert len(sweep.table()) == 3
+    assert executor.kills == 3
 
 
 # Executors

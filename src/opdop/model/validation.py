@@ -18,6 +18,18 @@ MOST_EPISODES = 2**31 - 1  # counts are kept in 32 bits
 _LARGEST_SIZE = 2**31 - 1
 
 
+def printable(text: str) -> str:
+    """Return a text without control characters, overrides of the direction, and other letters that nobody sees.
+
+    >>> printable("two\\nlines, \\x1b[31mred")
+    'two lines, [31mred'
+    """
+    if text.isprintable():
+        return text
+    spaced = "".join(" " if letter.isspace() else letter for letter in text)
+    return "".join(letter for letter in spaced if letter.isprintable())
+
+
 def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a real number of Python or NumPy; truth values are not."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -154,7 +154,7 @@ def in_short(text: str, most: int = 150) -> str:
 def failures_text(failed: Sequence[Failure], *, most: int = 20) -> Text:
     """Return the failed runs, each with its error."""
     lines = [
-        f"failed: {each.key} ({each.tries} {'try' if each.tries == 1 else 'tries'}): {each.type}: "
+        f"failed: {each.key} ({each.tries} {'try' if each.tries == 1 else 'tries'}): {in_short(each.type)}: "
         + in_short(each.error)
         for each in failed[:most]
     ]
