@@ -53,8 +53,8 @@ class Doubling:
             build: returns a learner for the task of a phase.
             first: episodes of the first phase.
 
-        Raises InvalidParameterError if `first` is not a whole number of at least 1, or if `build` returns no learner, or
-        one for other sizes than the task's.
+        Raises InvalidParameterError if `first` is not a whole number of at least 1, or if `build` returns no learner,
+        or one for other sizes than the task's.
         """
         if not isinstance(first, (int, np.integer)) or isinstance(first, bool) or not 1 <= first <= MOST_EPISODES:
             raise InvalidParameterError(f"first is {shown(first)}; expected a whole number, at least 1.")

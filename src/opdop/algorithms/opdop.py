@@ -282,7 +282,7 @@ def _constant(name: str, value: Any) -> float:
 def _check_evaluator(evaluator: Any, task: Task) -> None:
     if isinstance(evaluator, type) or not isinstance(evaluator, Evaluator):
         raise InvalidParameterError(
-            f"evaluator is {shown(evaluator)}; expected an evaluator, such as opdop.Counts(task), which has evaluate(), "
+            f"evaluator is {shown(evaluator)}; expected an evaluator, such as opdop.Counts(task), with evaluate(), "
             "observe(), state() and restore()."
         )
     check_same_sizes("the evaluator", getattr(evaluator, "task", task), task)

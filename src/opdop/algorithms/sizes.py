@@ -9,11 +9,12 @@ import numpy as np
 
 from opdop.algorithms.task import Estimates, Learner, Task
 from opdop.kernels import counts, features, loops, lstd
-from opdop.kernels.dynamic_programming import Dense, Sparse, count_rows, count_uniforms
+from opdop.kernels.dynamic_programming import Dense, count_rows, count_uniforms
 from opdop.kernels.simd import LANES
 from opdop.model import InvalidModelError, InvalidParameterError
 from opdop.model.validation import check_memory, shown
 
+_FLOAT = np.dtype(np.float64)
 # The axes of each array that compiled code uses: P = S*A pairs, R = H*P rows; other small letters are free sizes.
 _AXES: Mapping[type, Mapping[str, str]] = {
     counts.Visits: {
@@ -122,7 +123,6 @@ def check_loop(model: loops.Model, uniforms: Any, record: loops.Record, task: Ta
             f"the model has signals {list(signals.shape)} and {rows} rows of transitions; expected [1+I,H or 1,S,A] = "
             f"[{J},{H} or 1,{S},{A}]."
         )
-    assert isinstance(model.transitions, Dense | Sparse)
     _check_array("the model's initial", model.initial, (S,), "[S]")
     n = len(uniforms)
     _check_array("uniforms", uniforms, (n, count_uniforms(H, J, bool(model.noisy))), "[n, numbers of an episode]")
@@ -139,9 +139,7 @@ def check_loop(model: loops.Model, uniforms: Any, record: loops.Record, task: Ta
     _check_array("the record's occupancy", record.occupancy, (H, S, A), "[H,S,A]")
 
 
-def _check_array(
-    name: str, array: Any, shape: tuple[int, ...], axes: str, dtype: np.dtype[Any] = np.dtype(np.float64)
-) -> None:
+def _check_array(name: str, array: Any, shape: tuple[int, ...], axes: str, dtype: np.dtype[Any] = _FLOAT) -> None:
     if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
         found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else shown(array)
         raise InvalidModelError(f"{name} is {found}; expected {dtype} {axes} = {list(shape)}.")

@@ -63,7 +63,7 @@ class Task:
             raise InvalidModelError(f"thresholds have shape {list(thresholds.shape)}; expected [I], I at least 1.")
         for i in np.flatnonzero((thresholds < 0.0) | (thresholds > self.horizon)):
             raise InvalidModelError(
-                f"thresholds[{i}] is {number(thresholds[i])}; expected 0 to H = {self.horizon}: a utility totals 0 to H."
+                f"thresholds[{i}] is {number(thresholds[i])}; expected 0 to H = {self.horizon}, as utilities are."
             )
         check_memory(8.0 * self.num_states, f"a task of {self.num_states} states")
         initial = as_floats("initial", self.initial, "the distribution of the first state [S]")
