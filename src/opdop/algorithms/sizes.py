@@ -64,11 +64,11 @@ def as_task(task: Any) -> Task:
     return task
 
 
-def check_same_sizes(what: str, theirs: Any, ours: Task) -> None:
-    """Raise InvalidParameterError unless a part's task has the sizes of another."""
+def check_same_sizes(what: str, theirs: Any, ours: Task, *, visitors: int = 0) -> None:
+    """Raise InvalidParameterError unless a part's task has the sizes of another, or so many states more."""
     for name in ("horizon", "num_states", "num_actions", "num_constraints"):
         found = getattr(theirs, name, None)
-        if found != getattr(ours, name):
+        if found != getattr(ours, name) and not (name == "num_states" and found == ours.num_states + visitors):
             raise InvalidParameterError(
                 f"{what} is for another task: its {name} is {shown(found)}, here it is {getattr(ours, name)}."
             )
@@ -81,7 +81,9 @@ def as_learner(learner: Any, task: Task) -> Learner:
     if isinstance(learner, type) or missing:
         lacks = "it is a class, not an object of it" if isinstance(learner, type) else f"it has no {missing[0]}()"
         raise InvalidParameterError(f"{shown(learner)} is no learner: {lacks}.")
-    check_same_sizes("the learner", getattr(learner, "task", task), task)
+    # Where states are continuous, a learner has H + 1 places for visited ones; see `with_visitors`.
+    visitors = task.horizon + 1 if task.is_continuous else 0
+    check_same_sizes("the learner", getattr(learner, "task", task), task, visitors=visitors)
     found: Learner = learner
     return found
 
