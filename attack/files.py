@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
-import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,49 +15,57 @@ from typing import Any
 import numpy as np
 
 import opdop
-from attack.mutations import damage, json_text, mutate_array, mutate_json, mutate_toml
+from attack.mutations import HOSTILE_TEXT, damage, json_text, mutate_array, mutate_json, mutate_toml
 from attack.sandbox import Wrong
 from opdop.report.html import write
 from opdop.report.summary import groups
 from opdop.runs import CHECKPOINT
 from opdop.runs.files import read_arrays, write_arrays
-from opdop.sweeps import Sweep
+from opdop.sweeps import Sweep, list_runs
+from opdop.sweeps.store import MANIFEST, Store, write_json
+from opdop.sweeps.summaries import SUMMARIES
 
-SPEC = """episodes = 30
+SPEC = """episodes = 20
 seeds = 2
-records = 20
+records = 8
 [[problem]]
 name = "factored"
-moves = [2, 3]
+moves = [2]
 [[algorithm]]
 name = "opdop"
-preset = ["practical", "certified"]
+preset = ["practical"]
 """
-TRAINING = {"episodes": 60, "seed": 3, "records": 40}
+TRAINING = {"episodes": 20, "seed": 3, "records": 8}
+PAGES = 60  # one report in so many is written as a whole page
 
 
 @dataclass(frozen=True)
 class State:
     """What is attacked, and what is true of it."""
 
-    whole: Path  # untouched folders
-    work: Path
+    folder: Path  # has sweep/, run/ and half/; each case leaves them as they were
     run: dict[str, bytes]
     table: bytes
     histories: bytes
 
+    @property
+    def sweep(self) -> Path:
+        """The folder of the sweep."""
+        return self.folder / "sweep"
+
 
 def prepare(folder: Path) -> State:
     """Make a sweep, a saved run and a checkpoint in the middle of a run."""
-    whole = folder / "whole"
-    spec = folder / "spec.toml"
-    spec.write_text(SPEC)
-    opdop.sweep(spec, whole / "sweep", workers=1)
+    sweep = _make(folder / "sweep")
     made = opdop.train("factored", **TRAINING)
-    made.save(whole / "run")
-    opdop.train("factored", **{**TRAINING, "episodes": 30}, planned_episodes=60, checkpoint=whole / "half")
-    sweep = Sweep.open(whole / "sweep")
-    return State(whole, folder / "work", numbers_of(made), table_bytes(sweep), frame_bytes(sweep.histories()))
+    made.save(folder / "run")
+    opdop.train("factored", **{**TRAINING, "episodes": 10}, planned_episodes=20, checkpoint=folder / "half")
+    return State(folder, numbers_of(made), table_bytes(sweep), frame_bytes(sweep.histories()))
+
+
+def _make(folder: Path) -> Sweep:
+    with ThreadPoolExecutor(1) as executor:
+        return opdop.sweep(opdop.Spec.parse(SPEC), folder, executor=executor, workers=1)
 
 
 def numbers_of(run: opdop.Run) -> dict[str, bytes]:
@@ -75,24 +86,37 @@ def table_bytes(sweep: Sweep) -> bytes:
 def probe(state: State, case: int) -> str:
     """Damage one file, and read it in one way."""
     random = np.random.default_rng([1, case])
-    shutil.rmtree(state.work, ignore_errors=True)
     attacks = (
         _run,
         _checkpoint,
         _spec,
         _manifest,
-        _index,
+        _summaries,
         _parquet,
         _sweep_run,
         _report,
         _sealed_run,
         _sealed_checkpoint,
+        _other_kinds_of_files,
+        _notes,
     )
     return attacks[case % len(attacks)](state, random)
 
 
-def _copy(state: State, name: str) -> Path:
-    return Path(shutil.copytree(state.whole / name, state.work))
+@contextlib.contextmanager
+def _restored(*paths: Path) -> Iterator[None]:
+    """Put files back as they were, whatever has been done to them meanwhile; None of them is a folder."""
+    before = {path: path.read_bytes() if path.exists() else None for path in paths}
+    try:
+        yield
+    finally:
+        for path, content in before.items():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif os.path.lexists(path):
+                path.unlink()
+            if content is not None:
+                path.write_bytes(content)
 
 
 def _expect(same: bool, what: str) -> str:
@@ -102,25 +126,26 @@ def _expect(same: bool, what: str) -> str:
 
 
 def _run(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "run")
-    how = damage(folder / "run.npz", random)
-    return _expect(numbers_of(opdop.Run.load(folder)) == state.run, f"run.npz, {how}")
+    path = state.folder / "run" / "run.npz"
+    with _restored(path):
+        how = damage(path, random)
+        return _expect(numbers_of(opdop.Run.load(path.parent)) == state.run, f"run.npz, {how}")
 
 
 def _resume(folder: Path) -> opdop.Run:
-    return opdop.train("factored", **TRAINING, planned_episodes=60, checkpoint=folder)
+    return opdop.train("factored", **TRAINING, planned_episodes=20, checkpoint=folder)
 
 
 def _checkpoint(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "half")
-    how = damage(folder / CHECKPOINT, random)
-    return _expect(numbers_of(_resume(folder)) == state.run, f"checkpoint, {how}")
+    path = state.folder / "half" / CHECKPOINT
+    with _restored(path):
+        how = damage(path, random)
+        return _expect(numbers_of(_resume(path.parent)) == state.run, f"checkpoint, {how}")
 
 
 def _spec(state: State, random: np.random.Generator) -> str:
-    state.work.mkdir(parents=True)
     text, _ = mutate_toml(SPEC, random)
-    path = state.work / "spec.toml"
+    path = state.folder / "spec.toml"
     path.write_text(text)
     if random.integers(3) == 0:
         damage(path, random)
@@ -128,85 +153,88 @@ def _spec(state: State, random: np.random.Generator) -> str:
     return "right"
 
 
-def _read_all(folder: Path) -> Sweep:
-    sweep = Sweep.open(folder)
-    _ = sweep.failed, sweep.missing, sweep.underway, sweep.damaged
-    return sweep
-
-
-def _same_numbers(state: State, sweep: Sweep, how: str) -> str:
-    if sweep.damaged or sweep.missing:
-        return "refused"  # it says that runs are damaged or missing
+def _same_numbers(state: State, how: str) -> str:
+    listing = list_runs(state.sweep)
+    if listing.damaged or listing.missing or listing.failed:
+        return "refused"  # it says that runs are damaged, missing or failed
+    sweep = Sweep.open(state.sweep)
     _expect(table_bytes(sweep) == state.table, f"{how}: the table differs")
     return _expect(frame_bytes(sweep.histories()) == state.histories, f"{how}: the histories differ")
 
 
 def _manifest(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "sweep")
-    path = folder / "manifest.json"
+    path = state.sweep / MANIFEST
+    with _restored(path):
+        how = _damage_json(path, random)
+        return _same_numbers(state, f"manifest, {how}")
+
+
+def _damage_json(path: Path, random: np.random.Generator) -> str:
+    """Damage a JSON file, or change its data which leaves its checksum wrong."""
     if random.integers(2):
+        return damage(path, random)
+    data, how = mutate_json(json.loads(path.read_text()), random)
+    path.write_text(json_text(data))
+    return how
+
+
+def _summaries(state: State, random: np.random.Generator) -> str:
+    path = state.sweep / SUMMARIES
+    with _restored(path):
         how = damage(path, random)
-    else:
-        data, how = mutate_json(json.loads(path.read_text()), random)
-        path.write_text(json_text(data))
-    return _same_numbers(state, _read_all(folder), f"manifest, {how}")
+        return _same_numbers(state, f"summaries, {how}")
 
 
-def _index(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "sweep")
-    path = folder / "index.sqlite"
-    if random.integers(2):
-        how = damage(path, random)
-    else:  # a whole database with wrong contents
-        how = "rows"
-        with sqlite3.connect(path) as database:
-            key, text = database.execute("SELECT key, summary FROM runs ORDER BY random() LIMIT 1").fetchone()
-            data, how = mutate_json(json.loads(text), random)
-            database.execute("UPDATE runs SET summary = ? WHERE key = ?", (json_text(data), key))
-        database.close()
-    return _same_numbers(state, _read_all(folder), f"index, {how}")
-
-
-def _one_run(folder: Path, random: np.random.Generator) -> Path:
-    runs = sorted(path for path in (folder / "runs").iterdir() if not path.name.startswith("."))
-    return runs[int(random.integers(len(runs)))]
+def _one_run(state: State, random: np.random.Generator) -> Path:
+    runs = sorted(Store(state.sweep).names())
+    return state.sweep / "runs" / runs[int(random.integers(len(runs)))]
 
 
 def _parquet(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "sweep")
-    path = _one_run(folder, random) / "history.parquet"
-    how = "removed"
-    if random.integers(8) == 0:
-        path.unlink()
-    else:
-        how = damage(path, random)
-    return _same_numbers(state, _read_all(folder), f"parquet, {how}")
+    path = _one_run(state, random) / "history.parquet"
+    with _restored(path):
+        how = "removed"
+        if random.integers(8) == 0:
+            path.unlink()
+        else:
+            how = damage(path, random)
+        return _same_numbers(state, f"parquet, {how}")
 
 
 def _sweep_run(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "sweep")
-    path = _one_run(folder, random) / "run.npz"
-    how = "removed"
-    if random.integers(4) == 0:
-        path.unlink()
-    else:
-        how = damage(path, random)
-    sweep = _read_all(folder)
-    if not sweep.damaged and not sweep.missing:
-        return _same_numbers(state, sweep, f"run of a sweep, {how}")
-    if random.integers(20) == 0:  # running the sweep again makes it whole
-        again = opdop.sweep(folder / "spec.toml", folder, workers=1)
-        return _same_numbers(state, again, f"run of a sweep made again, {how}")
-    return "refused"
+    """Damage, remove or swap a run of the sweep; making the sweep again makes it whole."""
+    one, other = (_one_run(state, random) / "run.npz" for _ in range(2))
+    with _restored(one):
+        how = "swapped"
+        what = random.integers(4)
+        if what == 0:
+            how = "removed"
+            one.unlink()
+        elif what == 1 and one != other:
+            shutil.copyfile(other, one)
+        else:
+            how = damage(one, random)
+        outcome = _same_numbers(state, f"run of a sweep, {how}")
+        if outcome == "refused" and random.integers(8) == 0:
+            _make(state.sweep)
+            outcome = _same_numbers(state, f"run of a sweep made again, {how}")
+            _expect(outcome == "right", f"run of a sweep, {how}: it was not made again")
+            for aside in (state.sweep / "runs").glob(".*.damaged"):
+                shutil.rmtree(aside)
+        return outcome
 
 
 def _report(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "sweep")
-    path = _one_run(folder, random) / "run.npz"
-    _reseal(path, random)
-    collection = groups.collect(folder)
-    if random.integers(40) == 0:
-        write.write_report(collection, state.work / "report")
+    """Put a run with a right checksum and wrong contents into a report; the others are shown."""
+    path = _one_run(state, random) / "run.npz"
+    with _restored(path):
+        _reseal(path, random)
+        collection = groups.collect(state.sweep)
+        _expect(collection.total_runs + len(collection.missing) == 2, "a run is neither shown nor listed")
+        if random.integers(PAGES) == 0:
+            write.write_report(collection, state.folder / "report.html", kinds=())
+            page = (state.folder / "report.html").read_text()
+            _expect(not set(HOSTILE_TEXT) & set(page) - set("[31m</script><b>\n"), "a control character on the page")
     return "right"
 
 
@@ -226,15 +254,58 @@ def _reseal(path: Path, random: np.random.Generator) -> str:
 
 
 def _sealed_run(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "run")
-    _reseal(folder / "run.npz", random)
-    run = opdop.Run.load(folder)
-    groups.gather([run])
+    path = state.folder / "run" / "run.npz"
+    with _restored(path):
+        _reseal(path, random)
+        run = opdop.Run.load(path.parent)
+        groups.gather([run])
+        list_runs(path.parent)
     return "right"
 
 
 def _sealed_checkpoint(state: State, random: np.random.Generator) -> str:
-    folder = _copy(state, "half")
-    _reseal(folder / CHECKPOINT, random)
-    _resume(folder)
+    path = state.folder / "half" / CHECKPOINT
+    with _restored(path):
+        _reseal(path, random)
+        _resume(path.parent)
+    return "right"
+
+
+def _other_kinds_of_files(state: State, random: np.random.Generator) -> str:
+    """Put a pipe, a folder, an endless device or a dead link in the place of a file: nobody waits for it."""
+    names = (MANIFEST, "spec.toml", SUMMARIES, str(_one_run(state, random).relative_to(state.sweep) / "run.npz"))
+    path = state.sweep / names[int(random.integers(len(names)))]
+    kind = int(random.integers(4))
+    with _restored(path):
+        path.unlink()
+        if kind == 0:
+            os.mkfifo(path)
+        elif kind == 1:
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero" if kind == 2 else "nowhere")
+        if random.integers(2):
+            groups.collect(state.sweep)
+            if path.name == "spec.toml":
+                opdop.Spec.read(path)
+        return _same_numbers(state, f"{path.name}, kind {kind}")
+
+
+def _notes(state: State, random: np.random.Generator) -> str:
+    """Damage the note of a failure and the lock of an unfinished run."""
+    key = _one_run(state, random).name
+    note, lock = state.sweep / "failed" / f"{key}.json", state.sweep / "runs" / f".{key}.partial" / "lock"
+    lock.parent.mkdir(exist_ok=True)
+    run = state.sweep / "runs" / key / "run.npz"
+    with _restored(note, lock, run):
+        Store(state.sweep).write_failure({"seed": 1}, key, ValueError(HOSTILE_TEXT), "")
+        write_json(lock, {"episode": 1, "episodes": 2, "began": 1.0, "host": "here", "pid": 1})
+        _damage_json(note, random)
+        _damage_json(lock, random)
+        run.unlink()
+        listing = list_runs(state.sweep)
+        Store(state.sweep).look(key)
+        _expect(len(listing.failed) == 1, "a failure is lost")
+        groups.collect(state.sweep)
+    shutil.rmtree(lock.parent)
     return "right"

@@ -8,6 +8,7 @@ import numpy as np
 
 import opdop
 from attack.sandbox import Wrong
+from opdop.sweeps import key_of
 
 SEEDS_THAT_COLLIDED = (13156, 32433)  # with digests of 32 bits
 
@@ -28,12 +29,12 @@ def probe(seen: dict[str, str], case: int) -> str:
         "algorithm": [{"name": "opdop", "parameters": {"step_scale": [1.0, float(np.nextafter(1.0, 2.0)), 2.0]}}],
     }
     jobs = list(opdop.Spec.of(spec).jobs())
-    keys = {job.key for job in jobs}
+    keys = {key_of(job) for job in jobs}
     if len(keys) != len(jobs):
         raise Wrong(f"{len(jobs)} runs have {len(keys)} keys")
     if keys & seen.keys():
         raise Wrong("two specifications with different numbers of episodes share keys")
-    if {job.key for job in opdop.Spec.of(spec).jobs()} != keys:
+    if {key_of(job) for job in opdop.Spec.of(spec).jobs()} != keys:
         raise Wrong("the same specification has other keys the second time")
     seen.update(dict.fromkeys(keys, ""))
     return "right"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import opdop
 from benchmarks.memory import peak_bytes
 from opdop.sweeps import key_of
-from opdop.sweeps.store import MANIFEST, Store
+from opdop.sweeps.store import MANIFEST, Store, write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 EPISODES, SEEDS = 200_000, 32  # long enough that starting the processes, which is counted too, matters little
@@ -74,16 +73,15 @@ def memory_of(seeds: int) -> float:
 
 
 def reading(folder: Path) -> None:
-    """Print how long it takes to read 1,000 runs into one table, with and without an index."""
+    """Print how long it takes to read 1,000 runs into one table, with and without their summaries in a file."""
     spec = opdop.Spec.of({"episodes": 1000, "seeds": 1000, "problem": "factored"})
     first = opdop.sweep({"episodes": 1000, "seeds": 1, "problem": "factored"}, folder / "one", workers=1)
     store = Store(folder / "many")
-    (made,) = Store(folder / "one").finished()
+    ((_, made),) = first.runs()
     for job in spec.jobs():
-        shutil.copytree(Store(folder / "one").run(made), store.run(key_of(job)))
-    (store.folder / "spec.toml").write_text(spec.text, encoding="utf-8")
-    (store.folder / MANIFEST).write_text(json.dumps(dict(first.manifest)), encoding="utf-8")
-    for label in ("no index yet", "index there"):
+        replace(made, config=job).save(store.run(key_of(job)))
+    write_json(store.folder / MANIFEST, {**first.manifest, "spec": spec.record()})
+    for label in ("no summaries yet", "summaries there"):
         for what in ("table", "histories"):
             began = time.perf_counter()
             table = getattr(opdop.Sweep.open(store.folder), what)()

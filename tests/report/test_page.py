@@ -1,7 +1,7 @@
 """Facts about the report: how runs are grouped, what the page shows, and that names in runs cannot inject markup."""
 
 import itertools
-import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -27,6 +27,7 @@ from opdop.report.html.write import write_report
 from opdop.report.summary import sentences as words
 from opdop.report.summary.groups import Collection, collect, gather
 from opdop.report.summary.verdicts import verdicts
+from opdop.sweeps.store import Store, write_json
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)> & $\\frac{1}$ \x1b[31m"
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -186,8 +187,7 @@ def test_broken_and_failed_and_unfinished_runs_are_listed_not_fatal(folder: Path
     damaged = root / "runs" / "broken" / "run.npz"
     damaged.write_bytes(damaged.read_bytes()[:-100])
     opdop.train("factored", episodes=20, checkpoint=root / "runs" / "unfinished")
-    (root / "failed").mkdir()
-    (root / "failed" / "bad.json").write_text(json.dumps({"type": "ValueError", "error": HOSTILE}), encoding="utf-8")
+    Store(root).write_failure({}, "bad", ValueError(HOSTILE), "")
     (root / "failed" / "worse.json").write_text("{", encoding="utf-8")
     found = collect(root)
     assert found.total_runs == 1
@@ -229,6 +229,62 @@ def test_a_run_whose_model_is_not_known_is_listed(tmp_path: Path) -> None:
     found = collect(tmp_path)
     assert [each.place for each in found.missing] == ["a"]
     assert "model is not known" in found.missing[0].reason
+
+
+def changed(run: opdop.Run, **columns: Any) -> opdop.Run:
+    return replace(run, history=run.history.with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
+
+
+ODD: dict[str, Callable[[opdop.Run], opdop.Run]] = {
+    "an infinite regret": lambda run: changed(run, regret=np.inf),
+    "a violation that is NaN": lambda run: changed(run, violation=np.nan),
+    "a huge regret": lambda run: changed(run, regret=1e300),
+    "other episodes": lambda run: changed(run, episode=10**12 + run.episodes),
+    "an average that is NaN": lambda run: replace(run, average=replace(run.average, reward=np.nan)),
+    "a unit without size": lambda run: replace(
+        run, display=replace(run.display, quantities=tuple(replace(each, scale=0.0) for each in run.display.quantities))
+    ),
+    "a quantity too few": lambda run: replace(run, display=replace(run.display, quantities=run.display.quantities[:1])),
+    "constants beyond all numbers": lambda run: replace(
+        made := opdop.train("factored", preset="certified", episodes=9, seed=1),
+        constants={**made.constants, "dual_bound": 1e308},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_odd_run_with_a_right_checksum_is_listed_and_the_rest_is_shown(
+    runs: dict[tuple[str, str, int], opdop.Run], tmp_path: Path, what: str
+) -> None:
+    ODD[what](runs["factored", "opdop", 1]).save(tmp_path / "odd")
+    runs["factored", "opdop", 0].save(tmp_path / "whole")
+    for found in (collect(tmp_path), gather([ODD[what](runs["factored", "opdop", 1]), runs["factored", "opdop", 0]])):
+        assert [group.seeds for section in found.sections for group in section.groups] == [(0,)]
+        assert [each.place for each in found.missing] in (["odd"], ["run 0"])
+        assert found.missing[0].reason
+
+
+def test_runs_that_cannot_be_compared_do_not_stop_the_page(
+    runs: dict[tuple[str, str, int], opdop.Run], tmp_path: Path
+) -> None:
+    first, second, third = (runs["factored", "opdop", seed] for seed in range(3))
+    without_multipliers = changed(third, dual_0=np.nan)  # as of a learner without diagnostics
+    other_thresholds = replace(second, thresholds=second.thresholds + 1.0, config=second.config.but(seed=7))
+    found = gather([replace(first, history=first.history[:5]), replace(second, history=second.history[-5:])])
+    assert "does not overlap" in found.missing[0].reason
+    found = gather([first, without_multipliers, other_thresholds])
+    assert [section.total_runs for section in found.sections] == [2, 1]
+    assert read(write_report(found, tmp_path / "r.html", kinds=()).page.read_text(encoding="utf-8")).wrong == []
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "spec.toml", "failed/one.json", "runs/one/run.npz"])
+def test_pipes_in_the_place_of_files_are_not_waited_for(
+    runs: dict[tuple[str, str, int], opdop.Run], tmp_path: Path, name: str
+) -> None:
+    runs["factored", "opdop", 0].save(tmp_path / "runs" / "whole")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert collect(tmp_path).total_runs == 1
 
 
 # The page
@@ -327,7 +383,7 @@ def test_hostile_names_stay_text(runs: dict[tuple[str, str, int], opdop.Run], tm
     nasty.save(tmp_path / "runs" / "a")
     (tmp_path / "spec.toml").write_text(HOSTILE, encoding="utf-8")
     manifest = {"versions": {HOSTILE: HOSTILE}, "commit": HOSTILE, "machine": [HOSTILE]}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    write_json(tmp_path / "manifest.json", manifest)
     page = write_report(collect(tmp_path), tmp_path / "report.html", kinds=()).page.read_text(encoding="utf-8")
     found = read(page)
     assert found.wrong == []

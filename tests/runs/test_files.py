@@ -32,6 +32,7 @@ from numpy.lib import format as npy
 from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, make, train
 from opdop.runs import DamagedFileError, files
 from opdop.runs.files import read_arrays, write_arrays, write_whole
+from opdop.runs.run import KIND as RUN_KIND
 from tests.support.crash_child import Unknown
 from tests.support.same_runs import assert_same_run, same
 from tests.support.sealed_files import SEAL, seal
@@ -900,7 +901,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_is_whole_but_no_run_is_refused(run: Run, tmp_path: Path, what: str) -> None:
     path = run.save(tmp_path) / "run.npz"
-    meta, arrays = read_arrays(path, kind="an opdop run")
+    meta, arrays = read_arrays(path, kind=RUN_KIND)
     CHANGES[what](meta, arrays)
     write_arrays(path, meta, arrays)
     folder_refused(tmp_path)
@@ -910,7 +911,7 @@ def test_what_is_whole_but_no_run_is_refused(run: Run, tmp_path: Path, what: str
 def test_nothing_in_a_run_can_be_left_out(run: Run, simulated: Run, tmp_path: Path) -> None:
     for each in (run, simulated):
         path = each.save(tmp_path) / "run.npz"
-        meta, arrays = read_arrays(path, kind="an opdop run")
+        meta, arrays = read_arrays(path, kind=RUN_KIND)
         for name in arrays:
             if name != "last":  # a run without a model has none
                 write_arrays(path, meta, {key: array for key, array in arrays.items() if key != name})

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import resource
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -27,13 +25,13 @@ import opdop
 from opdop import InvalidParameterError, Run, Spec, Sweep
 from opdop.runs import CHECKPOINT, RunConfig
 from opdop.runs.checkpoint import KIND
-from opdop.runs.files import read_arrays
+from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.recorder import describe_columns
 from opdop.sweeps import SweepError, SweepProgress, group_of, key_of, run_sweep, worker
 from opdop.sweeps.executors import ExecutorBackend
-from opdop.sweeps.index import INDEX
 from opdop.sweeps.manifest import processor
 from opdop.sweeps.store import Store
+from opdop.sweeps.summaries import SUMMARIES
 from tests.support.sweeps import (
     INFEASIBLE,
     LONG,
@@ -160,7 +158,7 @@ def test_a_killed_sweep_goes_on_inside_its_runs_and_repeats_none(tmp_path: Path,
         first.process.kill()
         assert first.end()[0] == -signal.SIGKILL
     wait_until(lambda: not alive(playing.pid), 30.0)  # a worker does not outlive its sweep
-    for key in store.finished():
+    for key in store.names():
         assert_same(Run.load(store.run(key)), long[key])
     with command(folder, LONG, "--workers", "1") as second:
         status, printed = second.end()
@@ -202,7 +200,7 @@ def test_a_signal_ends_a_sweep_soon_and_its_runs_keep_what_they_have(
     _, saved = read_arrays(store.partial(key) / CHECKPOINT, kind=KIND)
     assert saved["recorder.episodes"] >= playing.episode  # saved at the end, not only at the start
     assert Sweep.open(folder).listing().running == ()
-    assert store.finished() == set()
+    assert store.names() == set()
 
 
 def test_a_full_disk_stops_the_sweep_with_one_error_and_it_goes_on_later(tmp_path: Path, short: dict[str, Run]) -> None:
@@ -217,7 +215,7 @@ def test_a_full_disk_stops_the_sweep_with_one_error_and_it_goes_on_later(tmp_pat
     assert "cannot be written: File too large" in printed
     assert "the sweep has stopped: 0 of 4 runs are done; go on with: opdop sweep" in printed
     assert "Traceback" not in printed
-    assert Store(folder).finished() == Store(folder).failed() == set()
+    assert Store(folder).names() == Store(folder).failed() == set()
     with threads() as executor:
         run_sweep(SHORT, folder, executor=executor)
     assert_complete(folder, short)
@@ -254,7 +252,9 @@ with Store(Path(sys.argv[1])).claim(sys.argv[2]) as claim:
         other.wait()
         assert store.underway() == []
         assert worker.perform(job, str(tmp_path), 0).state == "done"  # a dead process holds no claim
-    assert worker.perform(job, str(tmp_path), 0).summary is None  # it is there already
+    before = os.stat(store.run(key_of(job)) / "run.npz")
+    assert worker.perform(job, str(tmp_path), 0).state == "done"
+    assert os.stat(store.run(key_of(job)) / "run.npz").st_ino == before.st_ino  # it was there already
     assert {each.name for each in (tmp_path / "runs").iterdir()} == {key_of(job)}
 
 
@@ -311,10 +311,14 @@ def test_a_failed_run_that_succeeds_is_no_longer_failed(kept: Path, short: dict[
 
 
 def test_a_damaged_note_of_a_failure_is_still_a_failure(kept: Path) -> None:
-    (kept / "failed").mkdir()
-    (kept / "failed" / "some-run.json").write_text("[")
+    store, key = Store(kept), key_for(SHORT, 1)
+    shutil.rmtree(store.run(key))
+    store.write_failure({}, key, MemoryError(), "")
+    path = kept / "failed" / f"{key}.json"
+    path.write_text(path.read_text().replace("MemoryError", "MemoryErroR"))
     (failure,) = Sweep.open(kept).failed
     assert "is damaged" in failure.error
+    assert Sweep.open(kept).missing == ()
 
 
 # The folder
@@ -355,22 +359,27 @@ def test_a_damaged_run_is_listed_and_made_again(kept: Path, short: dict[str, Run
     assert_complete(kept, short)
 
 
-@pytest.mark.parametrize("harm", ["gone", "garbage", "foreign", "folder"])
-def test_a_lost_or_damaged_index_is_rebuilt(kept: Path, harm: str) -> None:
+@pytest.mark.parametrize("harm", ["gone", "garbage", "foreign", "folder", "pipe", "flipped"])
+def test_lost_or_damaged_summaries_are_made_again(kept: Path, harm: str) -> None:
     table = Sweep.open(kept).table()
-    (kept / INDEX).unlink()
+    whole = (kept / SUMMARIES).read_bytes()
+    (kept / SUMMARIES).unlink()
     if harm == "garbage":
-        (kept / INDEX).write_bytes(b"garbage" * 1000)
+        (kept / SUMMARIES).write_bytes(b"garbage" * 1000)
     elif harm == "foreign":
-        with contextlib.closing(sqlite3.connect(kept / INDEX)) as database:
-            database.execute("CREATE TABLE runs (other TEXT)")
+        write_arrays(kept / SUMMARIES, {"kind": "another"}, {})
     elif harm == "folder":
-        (kept / INDEX).mkdir()
+        (kept / SUMMARIES).mkdir()
+    elif harm == "pipe":
+        os.mkfifo(kept / SUMMARIES)
+    elif harm == "flipped":
+        assert b'"regret": ' in whole
+        (kept / SUMMARIES).write_bytes(whole.replace(b'"regret": ', b'"regret":1'))
     assert Sweep.open(kept).table().equals(table)
     assert Sweep.open(kept).table().equals(table)
 
 
-def test_the_index_follows_the_folders(kept: Path) -> None:
+def test_the_summaries_follow_the_folders(kept: Path) -> None:
     assert len(Sweep.open(kept).table()) == 4
     shutil.rmtree(Store(kept).run(key_for(SHORT, 1, "queue")))
     assert len(Sweep.open(kept).table()) == 3
@@ -392,7 +401,7 @@ def test_a_spec_may_grow_but_not_shrink_or_change(kept: Path) -> None:
 
 def test_the_manifest_records_spec_versions_and_machines(swept: Path) -> None:
     manifest = json.loads((swept / "manifest.json").read_text())
-    assert manifest["format"] == "opdop.sweep/1"
+    assert manifest["format"] == "opdop.sweep/2"
     assert manifest["versions"]["opdop"] == opdop.__version__
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["machine"]["cores"] == os.cpu_count()
@@ -444,7 +453,7 @@ def test_greeted_workers_are_compared_before_the_first_run(tmp_path: Path, monke
 def test_a_folder_without_a_sweep_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(InvalidParameterError, match=r"there is no sweep|expected 'opdop.sweep/1'"):
+    with pytest.raises(InvalidParameterError, match=r"there is no sweep|expected 'opdop.sweep/2'"):
         Sweep.open(tmp_path)
 
 

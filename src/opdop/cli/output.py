@@ -10,6 +10,7 @@ import typer
 from rich.console import Console, RenderableType
 
 from opdop.model import InvalidParameterError
+from opdop.model.validation import printable
 
 
 def count(label: str, text: str) -> int:
@@ -75,12 +76,12 @@ def show(console: Console, page: RenderableType) -> None:
 
 def say(words: str, *, errors: bool = False) -> None:
     """Print a line of plain text, which a terminal may wrap but nothing cuts."""
-    PlainConsole(errors=errors).print(words, soft_wrap=True)
+    PlainConsole(errors=errors).print(printable(words), soft_wrap=True)
 
 
 def complain(message: str) -> None:
     """Print an error in one line."""
-    PlainConsole(errors=True).print(f"error: {' '.join(message.split())}", style="red", soft_wrap=True)
+    PlainConsole(errors=True).print(f"error: {' '.join(printable(message).split())}", style="red", soft_wrap=True)
 
 
 def busy(words: str) -> AbstractContextManager[Any]:

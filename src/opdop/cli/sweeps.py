@@ -13,10 +13,13 @@ from rich.text import Text
 
 from opdop.cli.application import INTERRUPTED, WRONG, app
 from opdop.cli.options import AsJson
-from opdop.cli.output import complain, console, print_json, show
+from opdop.cli.output import busy, complain, console, print_json, show
+from opdop.model.validation import printable
 from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, runs_table
 from opdop.sweeps import InvalidSpecError, Listing, Spec, SweepError, group_of, key_of, list_runs, run_sweep
 from opdop.sweeps.store import Store
+from opdop.sweeps.summaries import read_summaries
+from opdop.sweeps.sweep import rehearse
 
 RUNS_FORMAT = "opdop.runs/1"
 FAILED = 1
@@ -38,7 +41,7 @@ def sweep(
         typer.Option(metavar="ADDRESS", help="Use the workers of this Dask scheduler.", show_default=False),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Only check the spec, and list its kinds of runs.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="List the kinds of runs, and try one of each.")] = False,
 ) -> None:
     """Make many runs: problems x algorithms x constants x seeds.
 
@@ -100,8 +103,8 @@ def sweep(
         else:
             status, words = None, ""
     if words:
-        finished = Store(out).finished()  # the progress that was shown last may be older
-        done = f"{sum(key_of(job) in finished for job in asked.jobs())} of {len(asked)} runs are done"
+        finished, _ = read_summaries(Store(out), map(key_of, asked.jobs()))  # the progress shown last may be older
+        done = f"{len(finished)} of {len(asked)} runs are done"
         screen.print(Text(f"{words}: {done}; go on with: {_command(spec, out, workers, scheduler)}"), soft_wrap=True)
         raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
     _conclude(made.listing(), out, tried=retry_failed)
@@ -115,12 +118,21 @@ def _command(spec: Path, out: Path, workers: int | None, scheduler: str | None) 
 
 
 def _list(spec: Spec) -> None:
+    """Print the kinds of runs, and which of them cannot be made."""
     typer.echo(
         f"{len(spec)} runs of {spec.settings()['episodes']} episodes: "
         f"{len(spec.kinds)} kinds with {len(spec.seeds)} seeds each"
     )
     for kind in spec.kinds:
-        typer.echo(f"  {group_of(kind)}")
+        typer.echo(f"  {printable(group_of(kind))}")
+    with busy("trying one episode of each kind"):
+        tried, errors = rehearse(spec)
+    if tried < len(spec.kinds):
+        typer.echo(f"only the first {tried} kinds were tried, for lack of time")
+    for group, error in errors.items():
+        complain(f"each run of {group} fails: {error}")
+    if errors:
+        raise typer.Exit(FAILED)
 
 
 def _conclude(made: Listing, out: Path, *, tried: bool) -> None:

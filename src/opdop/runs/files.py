@@ -8,6 +8,7 @@ small multiple of its own size, and nothing is ever unpickled.
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import io
@@ -27,6 +28,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from opdop.model import OpdopError
+from opdop.model.validation import printable
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -156,7 +158,7 @@ def read_arrays(path: Path, *, kind: str) -> tuple[dict[str, Any], Arrays]:
     Raises DamagedFileError if the file cannot be read or is not such a file.
     """
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open_regular(path) as file:
             size = _check_seal(file)
             with zipfile.ZipFile(file) as archive:
                 meta, arrays = _unpack(archive, size)
@@ -173,24 +175,30 @@ def read_arrays(path: Path, *, kind: str) -> tuple[dict[str, Any], Arrays]:
 
 def damaged(origin: object, kind: str, error: BaseException) -> DamagedFileError:
     """Return the error for a file that cannot be used; its reason is shortened and without control characters."""
-    reason = "".join(letter for letter in " ".join(str(error).split()) if letter.isprintable())
-    reason = reason[:300].rstrip(".") or type(error).__name__
+    words = error.strerror or "" if isinstance(error, OSError) else str(error)
+    reason = printable(" ".join(words.split()))[:300].rstrip(".") or type(error).__name__
     return DamagedFileError(
         f"{origin} cannot be used as {kind}: {reason}. It is damaged or not opdop's: "
         "replace it by a copy, or delete it and run again."
     )
 
 
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading; raises OSError at once for anything else, as a pipe that nobody writes to."""
+    return open(path, "rb", opener=_open_at_once)
+
+
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without blocking: if it is a pipe, nobody may be writing to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return file
 
 
 def _check_seal(file: BinaryIO) -> int:
     """Return the size of a file whose last bytes are the digest of all others."""
     about = os.fstat(file.fileno())
-    if not stat.S_ISREG(about.st_mode):
-        raise ValueError("it is not a regular file")
     if about.st_size > _LARGEST_FILE:
         raise ValueError(f"it has {about.st_size} bytes, at most {_LARGEST_FILE} can be")
     size = about.st_size - _DIGITS

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import multiprocessing
 import os
+import re
+import reprlib
+import socket
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as NoAnswer
@@ -13,14 +17,18 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from opdop.model import InvalidParameterError, OpdopError
+from opdop.model.validation import printable
 from opdop.sweeps.manifest import Processor
 from opdop.sweeps.store import SweepError
 from opdop.sweeps.worker import end_with_sweep, greet
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _START_SECONDS = 300.0  # for a worker process to start and answer
+_FIRST_STARTS = 3  # attempts before the first worker has ever started
+_LATER_STARTS = 30  # attempts in a row once one has
 _CONNECT_SECONDS = 10.0
 _FINISH_SECONDS = 30.0
+_ADDRESS = re.compile(r"(?P<protocol>[a-z]+://)?(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})", re.ASCII)
 
 
 class Backend(Protocol):
@@ -28,8 +36,8 @@ class Backend(Protocol):
 
     name: str
 
-    def executor(self) -> Executor:
-        """Return the executor that takes jobs now."""
+    def executor(self, *, alone: bool = False) -> Executor:
+        """Return the executor that takes jobs now; `alone`: one that makes a single job with a single worker."""
         ...
 
     def workers(self) -> int:
@@ -57,40 +65,57 @@ class ProcessBackend:
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._executor: ProcessPoolExecutor | None = None
+        self._size = 0  # processes of the executor
         self._lifeline: Connection
         self._held: Connection
-        self._processor: Processor
+        self._processor: Processor | None = None  # None before the first worker has started
 
     def workers(self) -> int:
         """Return the number of processes."""
         return self._workers
 
-    def executor(self) -> Executor:
-        """Return the pool; the first call creates it."""
+    def executor(self, *, alone: bool = False) -> Executor:
+        """Return the pool, whose first worker has started; with `alone` it has one worker only.
+
+        Raises SweepError if no worker can be started.
+        """
+        size = 1 if alone else self._workers
+        if self._executor is not None and self._size != size:
+            self.stop(at_once=False)
         if self._executor is None:
+            self._size = size
+            self._start()
+        assert self._executor is not None
+        return self._executor
+
+    def _start(self) -> None:
+        """Start all workers and wait for the first; a worker that dies meanwhile is replaced."""
+        for attempt in itertools.count(1):
             context = multiprocessing.get_context("spawn")
             self._held, self._lifeline = context.Pipe(duplex=False)  # workers get copies of the first
             held = (self._held,)
-            self._executor = ProcessPoolExecutor(self._workers, context, initializer=end_with_sweep, initargs=held)
-            self._start(self._executor)
-        return self._executor
-
-    def _start(self, executor: Executor) -> None:
-        """Start all workers and wait for the first; raise SweepError if it does not start."""
-        try:
-            greetings = [executor.submit(greet) for _ in range(self._workers)]
-            self._processor = greetings[0].result(timeout=_START_SECONDS)
-        except (BrokenExecutor, NoAnswer) as error:
-            self.stop(at_once=True)
-            raise SweepError(
-                "worker processes cannot be started. In a script, call opdop.sweep below `if __name__ == '__main__':`, "
-                "since each worker loads the script again; otherwise see what they have printed, and whether there is "
-                "memory for them."
-            ) from error
+            self._executor = ProcessPoolExecutor(self._size, context, initializer=end_with_sweep, initargs=held)
+            try:
+                greetings = [self._executor.submit(greet) for _ in range(self._size)]
+                self._processor = greetings[0].result(timeout=_START_SECONDS)
+                return
+            except (BrokenExecutor, NoAnswer) as error:
+                self.stop(at_once=True)
+                if self._processor is None and attempt >= _FIRST_STARTS:
+                    raise SweepError(
+                        "worker processes cannot be started. In a script, call opdop.sweep below `if __name__ == "
+                        "'__main__':`, since each worker loads the script again; otherwise see what they have printed, "
+                        "and whether there is memory for them."
+                    ) from error
+                if attempt >= _LATER_STARTS:
+                    raise SweepError(
+                        f"worker processes have died {attempt} times while they started: is there memory for them?"
+                    ) from error
 
     def greet(self) -> list[Processor]:
         """Return the one processor that all workers run on."""
         self.executor()
+        assert self._processor is not None
         return [self._processor]
 
     def rebuild(self) -> bool:
@@ -121,7 +146,7 @@ class ExecutorBackend:
         """Return how many jobs it gets at once."""
         return self._workers
 
-    def executor(self) -> Executor:
+    def executor(self, *, alone: bool = False) -> Executor:
         """Return it."""
         return self._executor
 
@@ -143,6 +168,7 @@ class DaskBackend:
     name = "dask"
 
     def __init__(self, address: str) -> None:
+        _check_address(address)
         try:
             distributed: Any = importlib.import_module("distributed")
         except ImportError as error:
@@ -152,17 +178,14 @@ class DaskBackend:
         try:
             self._client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
-            raise InvalidParameterError(
-                f"there is no Dask scheduler at {address!r} ({str(error).strip() or type(error).__name__}); "
-                "expected an address as tcp://127.0.0.1:8786, which `dask scheduler` prints."
-            ) from error
+            raise _no_scheduler(address, str(error).strip() or type(error).__name__) from error
         self._executor: Any = self._client.get_executor(pure=False)
 
     def workers(self) -> int:
         """Return how many threads all workers have now; workers may come and go."""
         return max(int(sum(self._client.nthreads().values())), 1)
 
-    def executor(self) -> Executor:
+    def executor(self, *, alone: bool = False) -> Executor:
         """Return the executor of the client."""
         executor: Executor = self._executor
         return executor
@@ -183,6 +206,26 @@ class DaskBackend:
             self._client.close(timeout=_FINISH_SECONDS)
 
 
+def _check_address(address: str) -> None:
+    """Raise InvalidParameterError at once if an address is malformed, or nothing listens there: Dask would wait."""
+    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+    if found is None or not 0 < int(found["port"]) < 2**16:
+        raise _no_scheduler(address, "it is no address")
+    if found["protocol"] in (None, "tcp://", "tls://"):
+        try:
+            host = found["host"].strip("[]")
+            socket.create_connection((host, int(found["port"])), timeout=_CONNECT_SECONDS).close()
+        except (OSError, UnicodeError) as error:
+            raise _no_scheduler(address, getattr(error, "strerror", None) or type(error).__name__) from error
+
+
+def _no_scheduler(address: object, reason: str) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"there is no Dask scheduler at {reprlib.repr(address)} ({printable(reason)}); "
+        "expected an address as tcp://127.0.0.1:8786, which `dask scheduler` prints."
+    )
+
+
 def choose_backend(workers: int | None, executor: Executor | None, scheduler: str | None) -> Backend:
     """Return the backend for these arguments of `run_sweep`; without any, processes on all cores.
 
@@ -190,7 +233,9 @@ def choose_backend(workers: int | None, executor: Executor | None, scheduler: st
     is not installed.
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise InvalidParameterError(f"workers is {workers!r}; expected a whole number, at least 1.")
+        raise InvalidParameterError(f"workers is {reprlib.repr(workers)}; expected a whole number, at least 1.")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise InvalidParameterError(f"executor is {reprlib.repr(executor)}; expected a concurrent.futures.Executor.")
     if scheduler is not None:
         if executor is not None or workers is not None:
             raise InvalidParameterError("a scheduler has workers of its own; leave out workers and executor.")

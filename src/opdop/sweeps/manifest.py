@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import binding
 
 import opdop
-from opdop.sweeps.store import MANIFEST, read_json, write_json
+from opdop.sweeps.store import Store
 
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "polars")
 _ARITHMETIC = ("avx", "avx2", "avx512f", "fma", "fma4", "neon", "sve")
@@ -58,12 +58,15 @@ def processor_text(found: Processor) -> str:
     return f"{found['architecture']} with {', '.join(found['instructions']) or 'none of ' + ', '.join(_ARITHMETIC)}"
 
 
-def add_processor(folder: Path, found: Processor) -> list[Processor]:
+def add_processor(store: Store, found: Processor) -> list[Processor]:
     """Record in a sweep's manifest that a processor makes runs; return the unlike ones that were recorded before."""
-    manifest = read_json(folder / MANIFEST)
-    before = manifest.get("processors", [])
-    if found not in before:
-        write_json(folder / MANIFEST, {**manifest, "processors": [*before, found]})
+    before: list[Processor] = []
+
+    def add(manifest: dict[str, Any]) -> dict[str, Any]:
+        before.extend(manifest.get("processors", []))
+        return manifest if found in before else {**manifest, "processors": [*before, found]}
+
+    store.change_manifest(add)
     return [each for each in before if each != found]
 
 

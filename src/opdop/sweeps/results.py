@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,13 +17,11 @@ import polars as pl
 from opdop.model import InvalidParameterError, OpdopError
 from opdop.runs import CHECKPOINT, Run, RunConfig, read_config
 from opdop.runs.checkpoint import KIND
-from opdop.runs.files import read_arrays
-from opdop.runs.run import HISTORY, RUN
-from opdop.sweeps.index import Index, summary
-from opdop.sweeps.spec import Spec, key_of
-from opdop.sweeps.store import MANIFEST, SPEC, SWEEP_FORMAT, Failure, Store, Underway, read_json
-
-Summary = Mapping[str, Any]  # as `index.summary` returns it
+from opdop.runs.files import DamagedFileError, read_arrays
+from opdop.runs.run import RUN
+from opdop.sweeps.spec import Spec, group_of, key_of
+from opdop.sweeps.store import MANIFEST, SWEEP_FORMAT, Failure, Store, Underway, folder_at, read_json
+from opdop.sweeps.summaries import Summary, read_summaries, summary
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def list_runs(folder: str | Path) -> Listing:
 
     Raises InvalidParameterError if there are none.
     """
-    folder = Path(folder)
-    if (folder / MANIFEST).exists():
+    folder = folder_at(folder)
+    if os.path.lexists(folder / MANIFEST):
         return Sweep.open(folder).listing()
     places = run_folders(folder)
     if not places:
@@ -67,10 +66,10 @@ def list_runs(folder: str | Path) -> Listing:
         except OpdopError as error:
             damaged[key] = str(error)
             continue
-        if isinstance(found, Run):
-            finished[key] = summary(found)
-        else:
+        if isinstance(found, Underway):
             unfinished.append(found)
+        else:
+            finished[key] = found
     return Listing(len(places), finished, unfinished=tuple(unfinished), damaged=damaged)
 
 
@@ -97,16 +96,18 @@ class Sweep:
     def open(cls, folder: str | Path) -> Sweep:
         """Open the folder of a sweep.
 
-        Raises InvalidParameterError if there is no sweep in it.
+        Raises InvalidParameterError if there is no sweep in it, or its manifest is damaged.
         """
-        folder = Path(folder)
+        folder = folder_at(folder)
         try:
             manifest = read_json(folder / MANIFEST)
         except OpdopError as error:
-            raise InvalidParameterError(f"there is no sweep in {str(folder)!r}: {error}") from error
+            again = " `opdop sweep` with the same spec and folder makes a new one, and keeps the runs."
+            hint = again if os.path.lexists(folder / MANIFEST) else ""
+            raise InvalidParameterError(f"there is no sweep in {str(folder)!r}: {error}{hint}") from error
         if manifest.get("format") != SWEEP_FORMAT:
             raise InvalidParameterError(
-                f"{folder / MANIFEST} has the format {manifest.get('format')!r}; expected {SWEEP_FORMAT!r}."
+                f"{folder / MANIFEST} has the format {reprlib.repr(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
             )
         return cls(folder, manifest)
 
@@ -117,8 +118,8 @@ class Sweep:
 
     @cached_property
     def spec(self) -> Spec:
-        """The specification."""
-        return Spec.read(self.folder / SPEC)
+        """The specification, as the manifest has it."""
+        return Spec.of(self.manifest.get("spec", {}))
 
     @cached_property
     def jobs(self) -> tuple[RunConfig, ...]:
@@ -131,36 +132,39 @@ class Sweep:
         return tuple(map(key_of, self.jobs))
 
     def runs(self) -> Iterator[tuple[RunConfig, Run]]:
-        """Load every finished run, one after the other, in the order of the spec."""
+        """Load every finished run, one after the other, in the order of the spec; `listing` names damaged ones."""
         for job, key in zip(self.jobs, self.keys, strict=True):
-            if self.store.has_run(key):
-                yield job, Run.load(self.store.run(key))
+            try:
+                run = self.store.load(key)
+            except DamagedFileError:
+                continue
+            yield job, run
 
     @property
     def failed(self) -> tuple[Failure, ...]:
         """The runs that raised, or whose processes died, and have not succeeded since."""
-        store = self.store
-        found = (store.read_failure(key) for key in sorted(store.failed() - store.finished()))
-        return tuple(failure for failure in found if failure is not None)
+        return self.listing().failed
 
     @property
     def missing(self) -> tuple[RunConfig, ...]:
-        """The runs that are neither finished nor failed."""
-        there = self.store.finished() | self.store.failed()
-        return tuple(job for job, key in zip(self.jobs, self.keys, strict=True) if key not in there)
+        """The runs that are neither finished nor failed nor damaged."""
+        missing = {*self.listing().missing}
+        return tuple(job for job, key in zip(self.jobs, self.keys, strict=True) if key in missing)
 
     def listing(self) -> Listing:
-        """Return every run by state; finished runs are in the order of the spec."""
-        with Index(self.store) as index:
-            index.renew()
-            found = dict(index.summaries())
+        """Return every run of the spec by state; finished runs are in the order of the spec."""
+        finished, damaged = read_summaries(self.store, self.keys)
+        noted = self.store.failed()
+        unfinished = [key for key in self.keys if key not in finished]
+        found = [failure for key in sorted(unfinished) if key in noted and (failure := self.store.read_failure(key))]
+        failed = {failure.key for failure in found}
         return Listing(
             total=len(self.jobs),
-            finished={key: found[key] for key in self.keys if key in found},
+            finished=finished,
             running=tuple(self.store.underway()),
-            failed=self.failed,
-            damaged=index.damaged,
-            missing=tuple(map(key_of, self.missing)),
+            failed=tuple(found),
+            damaged={key: reason for key, reason in damaged.items() if key not in failed},
+            missing=tuple(key for key in unfinished if key not in damaged and key not in failed),
         )
 
     def table(self) -> pl.DataFrame:
@@ -169,31 +173,17 @@ class Sweep:
 
     def histories(self) -> pl.DataFrame:
         """Return the histories of all finished runs below each other, with columns that identify the run."""
-        alike: dict[int, dict[str, Summary]] = {}
-        for key, about in self.listing().finished.items():
-            alike.setdefault(len(about["thresholds"]), {})[key] = about
-        parts = [self._stacked(runs) for _, runs in sorted(alike.items())]
+        parts = []
+        for job, run in self.runs():
+            about = _identity(key_of(job), group_of(job), job.record()).items()
+            known = (pl.lit(value, pl.Int64 if name == "seed" else pl.String).alias(name) for name, value in about)
+            parts.append(run.history.select(*known, pl.all()))
         return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
 
-    def _stacked(self, runs: Mapping[str, Summary]) -> pl.DataFrame:
-        """Return the histories of runs that have the same columns."""
-        files = [self.store.run(key) / HISTORY for key in runs]
-        try:
-            stacked = pl.scan_parquet(files, include_file_paths="file", glob=False).collect()
-        except (pl.exceptions.PolarsError, OSError):  # a file is damaged; run.npz has the history too, with a checksum
-            each = [Run.load(file.parent).history.with_columns(pl.lit(str(file)).alias("file")) for file in files]
-            stacked = pl.concat(each)
-        rows = [{"file": str(file), **_identity(*run)} for file, run in zip(files, runs.items(), strict=True)]
-        known = pl.DataFrame(rows)
-        joined = stacked.join(known, on="file", how="left", maintain_order="left").drop("file")
-        return joined.select(*known.columns[1:], *(name for name in stacked.columns if name != "file"))
 
-
-def _identity(key: str, about: Summary) -> dict[str, Any]:
+def _identity(key: str, group: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that identify a run."""
-    config = about["config"]
-    named = {name: config[name] for name in ("problem", "algorithm", "preset", "seed")}
-    return {"key": key, "group": about["group"], **named}
+    return {"key": key, "group": group, **{name: config[name] for name in ("problem", "algorithm", "preset", "seed")}}
 
 
 def _row(key: str, about: Summary) -> dict[str, Any]:
@@ -202,7 +192,7 @@ def _row(key: str, about: Summary) -> dict[str, Any]:
     config = about["config"]
     final, best, dual = (about[name] or [None] * len(about["average"]) for name in ("final", "optimum", "dual"))
     row = {
-        **_identity(key, about),
+        **_identity(key, about["group"], config),
         **{name: json.dumps(config[name]) for name in ("problem_parameters", "parameters")},
         "episodes": config["episodes"],
         **{name: about[name] for name in ("regret", "violation", "hard_violation")},
@@ -231,16 +221,16 @@ def _row(key: str, about: Summary) -> dict[str, Any]:
 # Single runs -----------------------------------------------------------------------------------------------------
 
 
-def _read_single(place: Path) -> Run | Underway:
+def _read_single(place: Path) -> Summary | Underway:
     """Return the run that `opdop run --out` keeps in a folder, or how far it is if it has not reached its end."""
     checkpoint = place / CHECKPOINT
     if not checkpoint.exists():
-        return Run.load(place)
+        return summary(Run.load(place))
     config = read_config(place)
     if (place / RUN).exists():
         run = Run.load(place)
         if run.config == config:
-            return run
+            return summary(run)
     _, arrays = read_arrays(checkpoint, kind=KIND)
     episode = int(arrays.get("recorder.episodes", 0))
     saved = time.time() - os.stat(checkpoint).st_mtime

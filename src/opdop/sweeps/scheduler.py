@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from opdop.runs import RunConfig
 from opdop.runs.interrupts import Interrupts
 from opdop.sweeps.executors import Backend
-from opdop.sweeps.index import Index
 from opdop.sweeps.manifest import Processor, add_processor, processor_text
 from opdop.sweeps.spec import key_of
 from opdop.sweeps.store import Store, SweepError, Underway
@@ -62,16 +61,15 @@ class Attempt:
 class Scheduler:
     """Dispatches the jobs of one sweep.
 
-    A job whose worker dies is dispatched again. A pool of processes breaks as a whole, so every job that was dispatched
-    then is a suspect. A job that was suspected twice is made while no other job runs; if its worker dies again, the
-    job is recorded as failed.
+    A job whose worker dies is dispatched again. A pool of processes breaks as a whole, and Dask blames each job that
+    waited for a worker that died, so every such job is a suspect. A job that was suspected twice is made while no other
+    job runs, by the only process of a pool; if its worker dies again, the job is recorded as failed.
     """
 
     def __init__(
         self,
         store: Store,
         backend: Backend,
-        index: Index,
         jobs: Iterable[Attempt],
         *,
         total: int,
@@ -79,7 +77,7 @@ class Scheduler:
         failed: int,
         progress: Callable[[SweepProgress], None] | None,
     ) -> None:
-        self.store, self.backend, self.index, self.progress = store, backend, index, progress
+        self.store, self.backend, self.progress = store, backend, progress
         self.total, self.found, self.failed, self.done = total, found, failed, found
         self._jobs: Iterator[Attempt] = iter(jobs)
         self._retries: deque[Attempt] = deque()
@@ -130,16 +128,13 @@ class Scheduler:
             self._submit(attempt)
 
     def _next(self, now: float) -> Attempt | None:
-        """Return the next job that is not finished; another sweep may have made some in the meantime."""
-        while True:
-            if self._retries:
-                return self._retries.popleft()
-            attempt = next(self._jobs, None)
-            if attempt is None and self._delayed and self._delayed[0][0] <= now:
-                attempt = self._delayed.popleft()[1]
-            if attempt is None or not self.store.has_run(attempt.key):
-                return attempt
-            self.done += 1
+        """Return the next job; if another sweep has made it in the meantime, its worker finds that."""
+        if self._retries:
+            return self._retries.popleft()
+        attempt = next(self._jobs, None)
+        if attempt is None and self._delayed and self._delayed[0][0] <= now:
+            attempt = self._delayed.popleft()[1]
+        return attempt
 
     def _submit(self, attempt: Attempt) -> None:
         try:
@@ -148,9 +143,10 @@ class Scheduler:
                 for processor in self.backend.greet():
                     self._compare(processor)
             folder = str(self.store.folder)
-            future = self.backend.executor().submit(perform, attempt.job, folder, attempt.failures)
+            executor = self.backend.executor(alone=self._is_alone)
+            future = executor.submit(perform, attempt.job, folder, attempt.failures)
         except BrokenExecutor:
-            self._retries.appendleft(attempt)
+            (self._suspects if self._is_alone else self._retries).appendleft(attempt)
             self._replace_workers()
         else:
             self._dispatched[future] = attempt
@@ -174,7 +170,7 @@ class Scheduler:
             attempt = self._dispatched.pop(future)
             if type(error).__name__ != "KilledWorker":  # Dask raises it for a job whose workers died repeatedly
                 raise SweepError(f"a worker cannot make runs: {type(error).__name__}: {error}") from error
-            self._fail(attempt, str(error))
+            self._lose([attempt])
             return
         self._record(self._dispatched.pop(future), outcome)
 
@@ -187,15 +183,13 @@ class Scheduler:
             self._notes.append(f"failed: {attempt.key}: {outcome.error}")
         else:
             self.done += 1
-            if outcome.summary is not None:
-                self.index.add(attempt.key, outcome.summary)
 
     def _compare(self, processor: Processor) -> None:
         """Record a worker's processor in the manifest, and warn once if another one makes runs of this sweep too."""
         if processor in self._processors:
             return
         self._processors.append(processor)
-        others = add_processor(self.store.folder, processor)
+        others = add_processor(self.store, processor)
         if others and not self._warned:
             self._warned = True
             self._notes.append(
@@ -210,7 +204,7 @@ class Scheduler:
         lost = []
         for future, attempt in dispatched.items():
             if isinstance(future.exception(), BrokenExecutor):
-                lost.append(replace(attempt, deaths=attempt.deaths + 1))
+                lost.append(attempt)
             elif future.exception() is not None:
                 raise SweepError(f"a worker cannot make runs: {future.exception()}") from future.exception()
             else:
@@ -220,8 +214,12 @@ class Scheduler:
                 "the executor is broken: one of its workers has died. Start the sweep again with a new one."
             )
         if lost:
-            self._notes.append(f"a worker process has died; {len(lost)} runs that it may have had are made again")
-        for attempt in lost:
+            self._lose(lost)
+
+    def _lose(self, lost: list[Attempt]) -> None:
+        """Dispatch jobs again that a worker may have had when it died; a job that killed it while alone has failed."""
+        self._notes.append(f"a worker process has died; {len(lost)} runs that it may have had are made again")
+        for attempt in (replace(each, deaths=each.deaths + 1) for each in lost):
             if attempt.deaths < _MOST_DEATHS - 1:
                 self._retries.append(attempt)
             elif self._is_alone and attempt.deaths >= _MOST_DEATHS:

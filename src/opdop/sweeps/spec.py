@@ -21,8 +21,10 @@ from opdop.algorithms import Task, find, presets
 from opdop.algorithms.constants import choose
 from opdop.envs import Parameter, environments
 from opdop.model import InvalidParameterError, suggestion
+from opdop.model.validation import printable
 from opdop.runs import RunConfig, settings
 from opdop.runs.config import LARGEST_SEED, exact_text, positive, whole
+from opdop.runs.files import open_regular
 
 MOST_RUNS = 100_000
 DEFAULT_SEEDS = 10
@@ -39,9 +41,9 @@ class InvalidSpecError(InvalidParameterError):
     """A spec that cannot be run; `errors` has a sentence for each mistake, with its place."""
 
     def __init__(self, origin: str, errors: Iterable[str]) -> None:
-        self.origin, self.errors = origin, tuple(errors)
+        self.origin, self.errors = printable(origin), tuple(" ".join(printable(each).split()) for each in errors)
         many = f"{len(self.errors)} errors" if len(self.errors) > 1 else "an error"
-        super().__init__(f"{origin} has {many}: " + " ".join(self.errors))
+        super().__init__(f"{self.origin} has {many}: " + " ".join(self.errors))
 
     def __reduce__(self) -> tuple[type[InvalidSpecError], tuple[str, tuple[str, ...]]]:
         return type(self), (self.origin, self.errors)
@@ -110,14 +112,16 @@ class Spec:
 
         Raises InvalidParameterError if the file cannot be read, InvalidSpecError if it is not a valid spec.
         """
-        path = Path(path)
+        if not isinstance(path, (str, Path)):
+            raise InvalidParameterError(f"the spec is {reprlib.repr(path)}; expected a path, or data of the same form.")
         try:
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 text = file.read(_LARGEST_SPEC + 1).decode()
-        except OSError as error:
-            raise InvalidParameterError(f"the spec {str(path)!r} cannot be read: {error.strerror or error}.") from error
         except UnicodeDecodeError as error:
             raise InvalidSpecError(str(path), [f"It is not UTF-8 text ({error})."]) from error
+        except (OSError, ValueError) as error:  # a ValueError if the path has a null character
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidParameterError(f"the spec {reprlib.repr(str(path))} cannot be read: {reason}.") from error
         return cls.parse(text, origin=str(path))
 
     @classmethod
@@ -126,8 +130,8 @@ class Spec:
 
         Raises InvalidSpecError, with all mistakes at once.
         """
-        if len(text) > _LARGEST_SPEC:
-            raise InvalidSpecError(origin, [f"It is longer than {_LARGEST_SPEC} characters."])
+        if not isinstance(text, str) or len(text) > _LARGEST_SPEC:
+            raise InvalidSpecError(origin, [f"It is not a text of at most {_LARGEST_SPEC} characters."])
         try:
             data = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
@@ -142,7 +146,9 @@ class Spec:
         """
         try:
             return cls.parse(_toml(data))
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, InvalidParameterError):
+                raise
             raise InvalidSpecError("the spec", [str(error)]) from error
 
     def __len__(self) -> int:
@@ -187,6 +193,9 @@ class _Reader:
         self.errors: list[str] = []
 
     def spec(self, text: str, data: Mapping[str, Any]) -> Spec:
+        long = [place for place, number in _integers("", data) if abs(number) > LARGEST_SEED]
+        self.errors += [f"{place} is an integer of more than 64 bits; expected what TOML can hold." for place in long]
+        self._raise_errors()
         shared = shared_settings()
         self._refuse_unknown("", data, ["seeds", "problem", "algorithm", *shared])
         common = {name: self._checked(settings()[name].check, name, data[name]) for name in shared if name in data}
@@ -283,6 +292,18 @@ class _Reader:
         return None if name is None else _Grid(name, {"preset": chosen, **values})
 
 
+def _integers(place: str, value: Any) -> Iterator[tuple[str, int]]:
+    """Return every integer in the data of a spec, with its place."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _integers(f"{place}.{key}" if place else key, each)
+    elif isinstance(value, list):
+        for i, each in enumerate(value):
+            yield from _integers(f"{place}[{i}]", each)
+    elif isinstance(value, int):
+        yield place, value
+
+
 def _one_of(known: Iterable[str]) -> Check:
     """Return a check for a known name; its error names the nearest one."""
     names = list(known)
@@ -343,9 +364,12 @@ def _default_parameters(preset: str) -> Mapping[str, float]:
 
 
 def _toml(data: Mapping[str, Any]) -> str:
-    """Return data as TOML text: plain values first, then lists of tables."""
+    """Return data as TOML text: plain values first, without those that are None, then lists of tables."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"It is {reprlib.repr(data)}; expected names with values.")
     tables = {name: value for name, value in data.items() if name in ("problem", "algorithm")}
-    lines = [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in data.items() if name not in tables]
+    plain = {name: value for name, value in data.items() if name not in tables and value is not None}
+    lines = [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in plain.items()]
     for name, entries in tables.items():
         for entry in entries if isinstance(entries, (list, tuple)) else [entries]:
             table = {"name": entry} if isinstance(entry, str) else entry

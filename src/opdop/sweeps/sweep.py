@@ -7,6 +7,9 @@ runs, `store` the folder, `executors` the workers, `scheduler` dispatches the jo
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -14,16 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from opdop.model import InvalidParameterError
-from opdop.runs.files import write_whole
+from opdop.runs import execute
+from opdop.runs.files import DamagedFileError, write_whole
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import describe_columns
 from opdop.sweeps.executors import choose_backend, one_thread_each
-from opdop.sweeps.index import Index
 from opdop.sweeps.manifest import surroundings
 from opdop.sweeps.results import Sweep
 from opdop.sweeps.scheduler import Attempt, Scheduler, SweepProgress
 from opdop.sweeps.spec import Spec, group_of, key_of
-from opdop.sweeps.store import MANIFEST, RUNS, SPEC, SWEEP_FORMAT, Store, now, read_json, write_json
+from opdop.sweeps.store import (
+    MANIFEST,
+    RUNS,
+    SPEC,
+    SWEEP_FORMAT,
+    Store,
+    folder_at,
+    now,
+    read_json,
+    set_aside,
+    write_json,
+)
+from opdop.sweeps.summaries import Summary, read_summaries
 
 
 def run_sweep(
@@ -58,42 +73,50 @@ def run_sweep(
     """
     if not isinstance(spec, Spec):
         spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec)
-    store = Store(Path(out).absolute())
+    store = Store(folder_at(out).absolute())
     backend = choose_backend(workers, executor, scheduler)
     at_once = True
     try:
         with Interrupts() as interrupts, one_thread_each():
             _prepare(store, spec, backend.name)
-            with Index(store) as index:
-                index.renew()
-                for key in index.damaged:
-                    store.set_aside(key)
-                finished, failed = _known(store, spec)
-                jobs = Scheduler(
-                    store,
-                    backend,
-                    index,
-                    _attempts(store, spec, finished, failed, retry_failed),
-                    total=len(spec),
-                    found=len(finished),
-                    failed=0 if retry_failed else len(failed),
-                    progress=progress,
-                )
-                jobs.run(interrupts)
-                at_once = interrupts.pending is not None
-                backend.stop(at_once=at_once)
-                if not at_once:
-                    _complete(store, spec, index)
+            keys = [key_of(job) for job in spec.jobs()]
+            finished, _ = read_summaries(store, keys)
+            failed = store.failed().intersection(keys).difference(finished)
+            jobs = Scheduler(
+                store,
+                backend,
+                _attempts(store, spec, {*finished}, failed, retry_failed),
+                total=len(spec),
+                found=len(finished),
+                failed=0 if retry_failed else len(failed),
+                progress=progress,
+            )
+            jobs.run(interrupts)
+            at_once = interrupts.pending is not None
+            backend.stop(at_once=at_once)
+            if not at_once:
+                _add_constants(store, read_summaries(store, keys)[0])
     finally:
         backend.stop(at_once=at_once)
     return Sweep.open(store.folder)
 
 
-def _known(store: Store, spec: Spec) -> tuple[set[str], set[str]]:
-    """Return which runs of a spec are finished, and which have failed."""
-    finished, failed = store.finished(), store.failed()
-    keys = set(map(key_of, spec.jobs())) if finished or failed else set()
-    return finished & keys, (failed - finished) & keys
+def rehearse(spec: Spec, seconds: float = 30.0) -> tuple[int, dict[str, str]]:
+    """Play one episode of each kind of run, as long as there is time.
+
+    Returns how many kinds were tried, and the error of each that cannot be made.
+    """
+    end, tried = time.monotonic() + seconds, 0
+    errors: dict[str, str] = {}
+    for kind in spec.kinds:
+        if time.monotonic() > end:
+            break
+        tried += 1
+        try:
+            execute(kind.but(episodes=1, records=2))
+        except Exception as error:  # a sweep records any error of a run
+            errors[group_of(kind)] = str(error) or type(error).__name__
+    return tried, errors
 
 
 def _attempts(store: Store, spec: Spec, finished: set[str], failed: set[str], retry_failed: bool) -> Iterator[Attempt]:
@@ -114,12 +137,22 @@ def _prepare(store: Store, spec: Spec, backend: str) -> None:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidParameterError(f"cannot make the folder {str(folder)!r}: {error.strerror or error}.") from error
-    before: dict[str, Any] = {}
-    if (folder / MANIFEST).exists():
-        before = dict(Sweep.open(folder).manifest)
-        if (folder / SPEC).exists():
-            _check_grows(folder, Spec.read(folder / SPEC), spec)
-    write_whole(folder / SPEC, lambda file: file.write(spec.text.encode()))
+    with store.manifest_lock():  # of two sweeps that start together, the second sees the spec of the first
+        _write_manifest(store, spec, backend)
+    store.clear_leftovers()
+
+
+def _write_manifest(store: Store, spec: Spec, backend: str) -> None:
+    folder = store.folder
+    try:
+        before = read_json(folder / MANIFEST)
+    except DamagedFileError:
+        before = {}
+        set_aside(folder / MANIFEST)
+    else:
+        Sweep.open(folder)  # raises if it has another format
+    _check_grows(store, spec, before)
+    write_whole(folder / SPEC, spec.text)
     used = surroundings(backend)
     sessions = before.get("sessions", [])
     if not sessions or any(sessions[-1].get(name) != value for name, value in used.items()):
@@ -137,36 +170,42 @@ def _prepare(store: Store, spec: Spec, backend: str) -> None:
         "sessions": sessions,
     }
     write_json(folder / MANIFEST, manifest)
-    store.clear_leftovers()
 
 
-def _check_grows(folder: Path, before: Spec, spec: Spec) -> None:
-    """Refuse a spec that does not ask for every run that is there: its results would be mixed with others."""
-    if before.text == spec.text:
-        return
-    ours = spec.settings()
-    for name, value in before.settings().items():
-        if ours[name] != value:
+def _check_grows(store: Store, spec: Spec, manifest: Mapping[str, Any]) -> None:
+    """Refuse a spec that does not ask for every run that is there: its results would be mixed with others.
+
+    Where the manifest is lost, spec.toml tells what was asked for, and without that the runs in the folder.
+    """
+    folder = store.folder
+    before = None
+    if manifest:
+        before = Spec.of(manifest.get("spec", {}))
+    elif os.path.lexists(folder / SPEC):
+        with contextlib.suppress(InvalidParameterError):
+            before = Spec.read(folder / SPEC)
+    there = store.names()
+    if before is not None:
+        theirs, ours = before.settings(), spec.settings()
+        differ = [name for name in ours if ours[name] != theirs[name]]
+        if differ:
+            name = differ[0]
             raise InvalidParameterError(
-                f"{str(folder)!r} holds a sweep with {name} = {value}, and the spec has {ours[name]}; "
+                f"{str(folder)!r} holds a sweep with {name} = {theirs[name]}, and the spec has {ours[name]}; "
                 "use another folder."
             )
-    keys = set(map(key_of, spec.jobs()))
-    left_out = [key for key in map(key_of, before.jobs()) if key not in keys]
+        there = set(map(key_of, before.jobs()))
+    left_out = sorted(there.difference(map(key_of, spec.jobs())))
     if left_out:
         raise InvalidParameterError(
             f"{str(folder)!r} holds a sweep with {len(left_out)} runs that the spec does not ask for, the first being "
-            f"{left_out[0]}; a spec may grow, not shrink: use another folder."
+            f"{left_out[0]!r}; a spec may grow, not shrink: use another folder."
         )
 
 
-def _complete(store: Store, spec: Spec, index: Index) -> None:
+def _add_constants(store: Store, finished: Mapping[str, Summary]) -> None:
     """Add the constants of each kind of run to the manifest, as its first finished run used them."""
-    constants: dict[str, Any] = {}
-    for job in spec.jobs():
-        group = group_of(job)
-        if group not in constants and (about := index.get(key_of(job))) is not None:
-            constants[group] = about["constants"]
-    manifest = read_json(store.folder / MANIFEST)
-    if manifest.get("constants") != constants:
-        write_json(store.folder / MANIFEST, {**manifest, "constants": constants})
+    ours: dict[str, Any] = {}
+    for about in finished.values():
+        ours.setdefault(about["group"], about["constants"])
+    store.change_manifest(lambda manifest: {**manifest, "constants": {**manifest.get("constants", {}), **ours}})

@@ -7,16 +7,17 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-from opdop.runs import Progress, RunConfig, execute
-from opdop.sweeps.index import summary
+from opdop.model import InvalidParameterError
+from opdop.runs import CHECKPOINT, Progress, Run, RunConfig, execute
+from opdop.runs.files import DamagedFileError
 from opdop.sweeps.manifest import Processor, processor
 from opdop.sweeps.spec import key_of
-from opdop.sweeps.store import MANIFEST, Claim, Store, SweepError
+from opdop.sweeps.store import MANIFEST, Claim, Store, SweepError, set_aside
 
 _TELL_SECONDS = 0.5  # between two notes of a run's progress
 _CHECKPOINT_SECONDS = 20.0  # for the last checkpoint of a process that is told to end
@@ -29,7 +30,6 @@ class Outcome:
 
     state: str  # "done", "failed" or "busy" (another process makes this run)
     processor: Processor
-    summary: dict[str, Any] | None = None  # of a run that was made just now
     error: str = ""
 
 
@@ -41,8 +41,8 @@ def greet() -> Processor:
 def perform(job: RunConfig, folder: str, failures: int) -> Outcome:
     """Make one run and put it into the folder of its sweep.
 
-    The outcome is "done" at once if the run is finished, "busy" if another process makes it, and "failed" if another
-    process has failed at it since there were `failures` failed attempts.
+    The outcome is "done" at once if the run is finished and whole, "busy" if another process makes it, and "failed" if
+    another process has failed at it since there were `failures` failed attempts.
 
     Raises SweepError if the folder cannot be found or written.
     """
@@ -79,9 +79,7 @@ def _make(store: Store, claim: Claim, job: RunConfig) -> Outcome:
 
     claim.tell(0, job.episodes, started)
     try:
-        run = execute(job, checkpoint=store.partial(claim.key), progress=tell)
-        about = summary(run)
-        claim.finish(run)
+        claim.finish(_execute(job, store.partial(claim.key), tell))
     except Exception as error:
         if _is_of_the_disk(error):
             raise SweepError(str(error)) from None
@@ -94,7 +92,19 @@ def _make(store: Store, claim: Claim, job: RunConfig) -> Outcome:
         raise
     store.forget_failure(claim.key)
     store.clear(claim.key)
-    return Outcome("done", greet(), about)
+    return Outcome("done", greet())
+
+
+def _execute(job: RunConfig, folder: Path, tell: Callable[[Progress], None]) -> Run:
+    """Make a run with checkpoints in a folder; if the one that is there cannot be used, start again without it."""
+    there = os.path.lexists(folder / CHECKPOINT)
+    try:
+        return execute(job, checkpoint=folder, progress=tell)
+    except (DamagedFileError, InvalidParameterError):
+        if not there:
+            raise
+        set_aside(folder / CHECKPOINT)
+        return execute(job, checkpoint=folder, progress=tell)
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:

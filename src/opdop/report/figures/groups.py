@@ -111,7 +111,7 @@ def multiplier_figure(section: Section, index: int) -> Figure:
         values = constraint.price_scale * group.column(f"dual_{index}")[:, at]
         curves.append(Curve(group, group.grid[at], band(values), look_of(i)))
     figure, axes = _canvas(section)
-    most = max(float(curve.band.high.max()) for curve in curves)
+    most = max(float(np.nan_to_num(curve.band.high).max()) for curve in curves)  # NaN if the learner has none
     top = 1.08 * max(most, constraint.own_multiplier) or 1.0
     squeezed = most > 4.0 * constraint.own_multiplier > 0.0
     if squeezed:

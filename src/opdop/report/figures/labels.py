@@ -102,6 +102,9 @@ class Labels:
         )
 
     def _avoid_pixels(self, corners: Floats) -> None:
+        corners = corners[np.isfinite(corners).all(axis=1)]
+        if not len(corners):
+            return
         lengths = np.append(0.0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T)))
         along = np.linspace(0.0, lengths[-1], int(lengths[-1] / _SPACING) + 2)
         dense = np.column_stack([np.interp(along, lengths, each) for each in corners.T])

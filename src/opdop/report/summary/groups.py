@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,13 +15,17 @@ import numpy as np
 
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
-from opdop.model.validation import Floats
+from opdop.model.validation import MOST_EPISODES, Floats
+from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.statistics import Band, band
 from opdop.report.terminal.tables import setting_text
 from opdop.runs import CHECKPOINT, Run, RunConfig, fingerprint, settings
+from opdop.runs.files import open_regular
+from opdop.runs.run import RUN
+from opdop.sweeps.store import FAILED, MANIFEST, SPEC, Store, folder_at, read_json
 
-_RUN = "run.npz"
+_LARGEST = 1e30  # of a number in a run: larger ones cannot be drawn
 _LONGEST = 10 * 2**20  # bytes of a text file that comes with the runs
 
 
@@ -116,7 +121,10 @@ class Section:
             built = make(run.config.problem, **run.config.problem_parameters)
         except OpdopError:
             return None
-        return built.tabular() if fingerprint(built) == run.origin["model"] else None
+        cmdp = built.tabular()
+        sizes = (cmdp.horizon, cmdp.num_states, cmdp.num_actions, len(cmdp.thresholds))
+        same = sizes == (*self.summary.shape, len(run.thresholds)) and fingerprint(built) == run.origin.get("model")
+        return cmdp if same else None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -175,7 +183,7 @@ def collect(folder: str | Path) -> Collection:
         InvalidParameterError: there is no such folder, or no run in it can be shown.
 
     """
-    root = Path(folder)
+    root = folder_at(folder)
     if not root.is_dir():
         raise InvalidParameterError(f"there is no folder {str(root)!r}; expected one with runs (`opdop run --out`).")
     found: dict[str, Run] = {}
@@ -183,52 +191,90 @@ def collect(folder: str | Path) -> Collection:
     for place in _places(root):
         shown = place.relative_to(root).as_posix()
         try:
-            run = Run.load(place)
-            RunSummary(run)  # raises where no optimum is known
-            if len(run.display.quantities) != 1 + len(run.thresholds):
-                raise OpdopError("its display does not have one quantity for each signal.")
-            found[shown] = run
+            found[shown] = _checked(Run.load(place))
         except OpdopError as error:
             reason = str(error).replace(f"{root}/", "").replace(str(root), root.name)
             missing.append(Missing(shown, reason))
-    missing += _failed(root / "failed")
+    missing += _failed(root)
     sections, repeated = _sections(found)
     missing += repeated
     if not sections:
         reasons = f" The first of {len(missing)} that cannot be used: {missing[0].reason}" if missing else ""
         raise InvalidParameterError(f"there is no run that can be shown in {str(root)!r}.{reasons}")
-    manifest = _json(root / "manifest.json")
-    return Collection(root.resolve().name, sections, tuple(missing), manifest, _text(root / "spec.toml"))
+    return Collection(root.resolve().name, sections, tuple(missing), _manifest(root), _text(root / SPEC))
 
 
 def gather(runs: Iterable[Run], name: str = "runs") -> Collection:
     """Group runs that are in memory, as `collect` does with those in a folder."""
-    sections, repeated = _sections({f"run {i}": run for i, run in enumerate(runs)})
-    return Collection(name, sections, tuple(repeated))
+    found, missing = {}, []
+    for i, run in enumerate(runs):
+        try:
+            found[f"run {i}"] = _checked(run)
+        except OpdopError as error:
+            missing.append(Missing(f"run {i}", str(error)))
+    sections, repeated = _sections(found)
+    return Collection(name, sections, (*missing, *repeated))
+
+
+def _checked(run: Run) -> Run:
+    """Return a run of which everything can be computed that a report shows.
+
+    Raises OpdopError, with the reason, for a run that `train` cannot have made, whatever its checksum says.
+    """
+    summary = RunSummary(run)  # raises where no optimum is known
+    H, episodes, I = summary.shape[0], summary.episodes, len(run.thresholds)
+    if len(run.display.quantities) != 1 + I:
+        raise OpdopError("its display does not have one quantity for each signal.")
+    estimates = [name for name in run.history.columns if name.startswith(("estimated_", "dual_"))]  # may be NaN
+    sums = [name for name in run.history.columns if name not in estimates]
+    most = (H + np.abs(run.thresholds).max(initial=0.0)) * episodes * 2.0
+    policies = np.concatenate([*summary.policies.values(), summary.optimum.slater.totals])
+    scales = np.array([(each.scale, each.offset) for each in run.display.quantities])
+    for what, numbers, limit in (
+        ("list of episodes", run.episodes, MOST_EPISODES),
+        ("history", run.history.select(sums).to_numpy(), most),
+        ("history of estimates", np.nan_to_num(run.history.select(estimates).to_numpy(), posinf=np.inf), _LARGEST),
+        ("policies' values", policies, 2.0 * H),
+        ("optimum", np.array([*summary.optimum.dual, summary.optimum.slater_gap]), _LARGEST),
+        ("thresholds", run.thresholds, _LARGEST),
+        ("units", scales, _LARGEST),
+        ("units", 1.0 / scales[:, 0] if scales[:, 0].all() else np.inf, _LARGEST),
+    ):
+        if not (np.abs(numbers) <= limit).all():  # also if one is NaN
+            raise OpdopError(f"its {what} cannot be: a number is not finite, or beyond {limit:.6g}.")
+    try:
+        json.dumps([summary.record(), card_lines(summary)], default=str)
+        shlex.join(run.config.command())
+    except Exception as error:  # constants and settings of such a run may be anything
+        raise OpdopError(f"it cannot be summarised ({type(error).__name__}: {error}).") from error
+    return run
 
 
 def _places(root: Path) -> Iterator[Path]:
     """Return the folders that hold a run or a checkpoint."""
-    if (root / _RUN).exists():
+    if (root / RUN).exists():
         yield root
         return
     for above in (root / "runs", root):
         for place in sorted(above.iterdir()) if above.is_dir() else ():
-            if not place.name.startswith(".") and ((place / _RUN).exists() or (place / CHECKPOINT).exists()):
+            if not place.name.startswith(".") and ((place / RUN).exists() or (place / CHECKPOINT).exists()):
                 yield place
 
 
 def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
-    """Group runs by problem, then by every setting but the seed; a repeated run is listed as missing."""
+    """Group runs by problem, then by every setting but the seed; runs that cannot be added are listed as missing."""
     problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
     repeated = []
     for place, run in ((place, replace(run, display=_printable(run.display))) for place, run in runs.items()):
         config = run.config
-        problem = f"{config.problem} {_key(config.problem_parameters)} {run.origin.get('model')}"
+        facts = (run.policy.table.shape, run.thresholds.tolist(), run.display.quantities, _totals(run))
+        problem = f"{config.problem} {_key(config.problem_parameters)} {run.origin.get('model')} {facts}"
         group = _key({**config.record(), "seed": None})
         seeds = problems.setdefault(problem, {}).setdefault(group, {})
         if config.seed in seeds:
             repeated.append(Missing(place, f"the same run as {seeds[config.seed][0]}, which is in the report."))
+        elif not _overlap([run, *(other for _, other in seeds.values())]):
+            repeated.append(Missing(place, "its history does not overlap those of the other seeds."))
         else:
             seeds[config.seed] = (place, run)
     sections: list[Section] = []
@@ -240,6 +286,15 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
         key = _unused(file_name(members[0][0].display.name)[:60] or "problem", used)
         sections.append(Section(key, tuple(Group(label, each) for label, each in ordered)))
     return tuple(sections), repeated
+
+
+def _overlap(runs: list[Run]) -> bool:
+    """Return whether some episodes are within the recorded range of every run."""
+    return bool(max(run.episodes[0] for run in runs) <= min(run.episodes[-1] for run in runs))
+
+
+def _totals(run: Run) -> list[Any]:
+    return [] if run.optimum is None else [run.optimum.value, *run.optimum.utility_values]
 
 
 def _key(data: Mapping[str, Any]) -> str:
@@ -298,28 +353,29 @@ def _unused(name: str, used: set[str]) -> str:
     return free
 
 
-def _failed(folder: Path) -> list[Missing]:
+def _failed(root: Path) -> list[Missing]:
     """Return the runs of a sweep that raised an error."""
-    missing = []
-    for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        record = _json(file)
-        reason = ": ".join(str(record[name]) for name in ("type", "error") if record.get(name))
-        missing.append(Missing(f"failed/{file.name}", reason[:1000] or "it failed, and its record cannot be read."))
+    store, missing = Store(root), []
+    for key in sorted(store.failed()):
+        failure = store.read_failure(key)
+        if failure is not None:
+            missing.append(Missing(f"{FAILED}/{key}.json", f"{failure.type}: {failure.error}"[:1000]))
     return missing
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _manifest(root: Path) -> dict[str, Any]:
     try:
-        found = json.loads(_text(file) or "{}")
-    except (ValueError, RecursionError):
+        return read_json(root / MANIFEST)
+    except OpdopError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _text(file: Path) -> str:
     """Return the contents of a small text file; an empty text if it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8") if file.is_file() and file.stat().st_size < _LONGEST else ""
+        with open_regular(file) as opened:
+            text = opened.read(_LONGEST)
+        return text.decode() if len(text) < _LONGEST else ""
     except (OSError, ValueError):
         return ""
 
