@@ -15,8 +15,10 @@ State = Mapping[str, NDArray[Any]]
 
 
 def prefixed(prefix: str, state: State) -> dict[str, NDArray[Any]]:
-    """Return the arrays with a prefix before each name."""
-    return {prefix + name: array for name, array in state.items()}
+    """Return the arrays with a prefix before each name; raises OpdopError if they are no arrays by name."""
+    if not isinstance(state, Mapping):
+        raise OpdopError(f"the state to be saved is {shown(state)}; expected arrays by name.")
+    return {f"{prefix}{name}": array for name, array in state.items()}
 
 
 def under(state: State, prefix: str) -> dict[str, NDArray[Any]]:

@@ -136,18 +136,6 @@ def call(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         raise InvalidModelError(f"{name} failed: {type(error).__name__}: {printable(str(error))}") from error
 
 
-def printable(text: str) -> str:
-    """Return a text without control characters, overrides of the direction, and other letters that nobody sees.
-
-    >>> printable("two\\nlines, \\x1b[31mred")
-    'two lines, [31mred'
-    """
-    if text.isprintable():
-        return text
-    spaced = "".join(" " if letter.isspace() else letter for letter in text)
-    return "".join(letter for letter in spaced if letter.isprintable())
-
-
 def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a real number of Python or NumPy; truth values are not."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
