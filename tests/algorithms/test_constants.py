@@ -289,7 +289,7 @@ def test_a_task_takes_plain_lists_and_numbers():
         ({"step_size": -1.0}, "step_size"),
         ({"step_size": math.nan}, "step_size"),
         ({"dual_step_size": math.inf}, "dual_step_size"),
-        ({"mixing": 1.5}, "mixing is 1.5; expected at most 1"),
+        ({"mixing": 1.5}, "mixing is 1.5; expected a number, 0 to 1"),
         ({"dual_bound": -1.0}, "dual_bound"),
     ],
 )

@@ -447,5 +447,5 @@ def test_an_episode_that_does_not_fit_is_refused_before_it_is_counted(part: str,
 
 
 def test_a_policy_of_another_shape_is_refused():
-    with pytest.raises(InvalidModelError, match=r"\[1, 2, 3\]; expected \[H,S,A\] = \[2, 2, 3\]"):
+    with pytest.raises(InvalidModelError, match=r"\[1, 2, 3\]; expected \[H,S,A\] = \[2,2,3\]"):
         in_table(task_of(2, 2, 3)).evaluate(TabularPolicy.uniform(1, 2, 3))

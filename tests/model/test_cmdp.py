@@ -18,6 +18,7 @@ from opdop import (
     Display,
     InfeasibleError,
     InvalidModelError,
+    InvalidParameterError,
     OpdopError,
     Quantity,
     TabularCMDP,
@@ -143,7 +144,7 @@ def test_a_first_state_is_the_distribution_that_is_certain_of_it(state: Any):
 
 @pytest.mark.parametrize("stage", [-1, 4, 99])
 def test_a_stage_that_is_not_there_has_no_transitions(stage: int):
-    with pytest.raises(IndexError, match=rf"stage {stage} is not one of 0\.\.3"):
+    with pytest.raises(InvalidParameterError, match=rf"stage {stage} is not one of 0\.\.3"):
         sketch_of(0).build().transition_matrix(stage)
 
 

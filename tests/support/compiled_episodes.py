@@ -21,7 +21,7 @@ def advance(learner: OPDOP, simulator: ModelSimulator, count: int) -> None:
             dual=np.empty((len(uniforms), J - 1)),
             first=0,
             measure_every=0,
-            waiting=np.empty((1, *shape)),
+            waiting=np.empty((1, shape[0], shape[2], shape[1])),
             occupancy=np.zeros(shape),
         )
         uniforms = uniforms[learner.run_compiled(model, uniforms, record) :]

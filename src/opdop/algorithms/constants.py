@@ -15,8 +15,8 @@ import numpy as np
 
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
-from opdop.model import InvalidParameterError, suggestion
-from opdop.model.validation import Floats, is_number
+from opdop.model import InvalidParameterError, OpdopError, suggestion
+from opdop.model.validation import Floats, as_number, printable, shown
 
 
 class Radius(Protocol):
@@ -35,9 +35,10 @@ class FixedRadius:
 
     def radii(self, task: Task, ridge: float) -> Floats:
         """Return the radii [H]."""
-        if not (math.isfinite(self.value) and self.value >= 0.0):
-            raise InvalidParameterError(f"radius is {self.value}; expected a number, at least 0.")
-        return np.full(task.horizon, float(self.value))
+        value = as_number("radius", self.value, "a number, at least 0")
+        if value < 0.0:
+            raise InvalidParameterError(f"radius is {value}; expected a number, at least 0.")
+        return np.full(task.horizon, value)
 
 
 @dataclass(frozen=True)
@@ -111,18 +112,57 @@ class WeissmanRadius:
         return self.scale * doubled / 2.0
 
 
+def fixed_radius(value: Any) -> FixedRadius:
+    """Return the rule of a number; raises InvalidParameterError if it is too large to be one."""
+    return FixedRadius(as_number("radius", value, "a number, at least 0"))
+
+
+def as_ridge(ridge: Any, least: float = 0.0) -> float:
+    """Return a ridge; raises InvalidParameterError unless it is a positive number whose inverse is finite."""
+    expected = f"a number, at least {least:g}" if least else "a positive number"
+    value = as_number("ridge", ridge, expected)
+    if not (value > 0.0 and value >= least and math.isfinite(1.0 / value)):
+        raise InvalidParameterError(f"ridge is {value!r}; expected {expected}.")
+    return value
+
+
+def checked_numbers(rule: Any, method: str, *arguments: Any, horizon: int) -> Any:
+    """Return what a method of a confidence rule computes: numbers of at least 0, or arrays [H] of them.
+
+    Raises InvalidParameterError if there is no such method, it fails, or the result is something else.
+    """
+    if isinstance(rule, type) or not callable(getattr(rule, method, None)):
+        raise InvalidParameterError(f"radius is {shown(rule)}; expected a number, at least 0, or a confidence rule.")
+    try:
+        with np.errstate(all="ignore"):
+            found = getattr(rule, method)(*arguments)
+        parts = found if isinstance(found, tuple) else (found,)
+        bad = [part for part in parts if np.shape(part) not in {(), (horizon,)} or not 0.0 <= np.min(part) < math.inf]
+        bad += [part for part in parts if not np.max(part) < math.inf]
+    except OpdopError:
+        raise
+    except Exception as error:  # a rule may raise anything
+        raise InvalidParameterError(f"the radius of {shown(rule)} failed: {printable(str(error))}.") from error
+    if bad:
+        raise InvalidParameterError(f"the radius of {shown(rule)} is {shown(bad[0])}; expected numbers, at least 0.")
+    return found
+
+
 def first_widths(rule: Radius, task: Task, ridge: float) -> Floats:
     """Return the width [H] of an unvisited pair: 1 / sqrt(ridge), or more if the rule's `optimistic_init` needs it.
 
     With scale 1 and ridge 1 the bonus alone is more than any optimistic_init: 2 * radius >= H - h.
     """
     width = np.full(task.horizon, math.sqrt(1.0 / ridge))  # as the kernel computes it, to the last bit
-    optimistic_init: float = getattr(rule, "optimistic_init", 0.0)
+    optimistic_init = as_number("optimistic_init", getattr(rule, "optimistic_init", 0.0), "a number, at least 0")
     if not optimistic_init:
         return width
-    wanted: Floats = np.maximum(
-        width, optimistic_init * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge))
-    )
+    with np.errstate(all="ignore"):
+        wanted: Floats = np.maximum(
+            width, optimistic_init * np.arange(task.horizon, 0, -1.0) / (2.0 * rule.radii(task, ridge))
+        )
+    if optimistic_init < 0.0 or not np.isfinite(wanted).all():
+        raise InvalidParameterError(f"optimistic_init is {optimistic_init} with too small a radius; expected less.")
     return wanted
 
 
@@ -318,6 +358,11 @@ def _practical(
     )
 
 
+def _positive(name: str, value: Any) -> None:
+    if as_number(name, value, "a positive number") <= 0.0:
+        raise InvalidParameterError(f"{name} is {shown(value)}; expected a positive number.")
+
+
 _PRESETS: dict[str, Callable[..., Constants]] = {"paper": _paper, "certified": _certified, "practical": _practical}
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
 
@@ -341,21 +386,23 @@ class Preset:
     dual_bound: float | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in _PRESETS:
+        if not isinstance(self.name, str) or self.name not in _PRESETS:
+            near = suggestion(self.name, _PRESETS)
             raise InvalidParameterError(
-                f"there is no preset {self.name!r}; there are {', '.join(_PRESETS)}.{suggestion(self.name, _PRESETS)}"
+                f"there is no preset {shown(self.name)}; there are {', '.join(_PRESETS)}.{near}"
             )
         known = presets()[self.name]
+        if not isinstance(self.parameters, Mapping):
+            raise InvalidParameterError(f"parameters are {shown(self.parameters)}; expected names with numbers.")
         for name, value in self.parameters.items():
             if name not in (*known, *CONTINUOUS_PARAMETERS):
                 has = f"it has {', '.join(known)}" if known else "it has no parameters, so that its guarantee holds"
                 raise InvalidParameterError(
-                    f"preset {self.name!r} has no parameter {name!r}; {has}.{suggestion(name, known)}"
+                    f"preset {self.name!r} has no parameter {shown(name)}; {has}.{suggestion(name, known)}"
                 )
-            if not (is_number(value) and 0.0 < value < math.inf):
-                raise InvalidParameterError(f"{name} is {value!r}; expected a positive number.")
-        if self.dual_bound is not None and not (math.isfinite(self.dual_bound) and self.dual_bound > 0.0):
-            raise InvalidParameterError(f"dual_bound is {self.dual_bound}; expected a positive number.")
+            _positive(name, value)
+        if self.dual_bound is not None:
+            _positive("dual_bound", self.dual_bound)
 
     @classmethod
     def of(cls, preset: str | Preset, dual_bound: float | None = None, **parameters: float) -> Preset:
@@ -372,6 +419,8 @@ class Preset:
         Raises InvalidParameterError if a parameter does not belong to the task, or if neither `dual_bound` nor the
         task's Slater gap is known.
         """
+        if not isinstance(task, Task):
+            raise InvalidParameterError(f"task is {shown(task)}; expected a Task.")
         own = dict(self.parameters)
         for name in CONTINUOUS_PARAMETERS:
             if own.pop(name, None) is not None and not task.is_continuous:

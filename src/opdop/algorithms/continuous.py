@@ -20,6 +20,7 @@ from opdop.algorithms.constants import Preset
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO, MakesEvaluator
 from opdop.algorithms.saved_state import fitting, prefixed
+from opdop.algorithms.sizes import check_state
 from opdop.algorithms.task import Evaluator, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
@@ -27,7 +28,7 @@ from opdop.kernels.lstd import Linear
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
-from opdop.model.validation import Floats
+from opdop.model.validation import Floats, as_floats, as_number, shown
 
 _MOST_REMEMBERED = 4096  # replayed states that a policy keeps
 _LANED = ("signal_weights", "signal_inverse", "signal_radius", "weights", "inverse", "radius", "v")
@@ -94,11 +95,17 @@ class ContinuousOPDOP(OPDOP):
         self, task: Task, evaluator: LSTD, *, reevaluate_at_growth: float | None = None, **numbers: Any
     ) -> None:
         super().__init__(task, evaluator, **numbers)
-        carried = evaluator.features.carried
-        assert carried is not None
-        assert isinstance(evaluator.arrays, Linear)
-        if reevaluate_at_growth is not None and not (math.isfinite(reevaluate_at_growth) and reevaluate_at_growth > 1):
-            raise InvalidParameterError(f"reevaluate_at_growth is {reevaluate_at_growth}; expected a number above 1.")
+        carried = evaluator.features.carried if isinstance(evaluator, LSTD) else None
+        if carried is None or not isinstance(evaluator.arrays, Linear):
+            raise InvalidParameterError(
+                "the evaluator is not for continuous states; expected LSTD(with_visitors(task))."
+            )
+        if reevaluate_at_growth is not None:
+            reevaluate_at_growth = as_number("reevaluate_at_growth", reevaluate_at_growth, "a number above 1")
+            if reevaluate_at_growth <= 1.0:
+                raise InvalidParameterError(
+                    f"reevaluate_at_growth is {reevaluate_at_growth}; expected a number above 1."
+                )
         self.lstd = evaluator
         self.regressions: Linear = evaluator.arrays
         self.source: ContinuousFeatures = carried.source
@@ -185,13 +192,16 @@ class ContinuousOPDOP(OPDOP):
                 kernel.value_at(self.past, self.entries - 1, h, rows, policy, values)
                 self.lstd.v[:, h, place] = values
         states = self.visitors + np.arange(H + 1)
+        check_state(self.regressions, self.lstd.q, self.lstd.v, self.task)
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
 
     def _checked(self, episode: Episode) -> Episode:
         """Return an episode with its states as [H+1, dim]; raises InvalidModelError if it does not fit the task."""
+        if not isinstance(episode, Episode):
+            raise InvalidModelError(f"the episode is {shown(episode)}; expected an opdop.Episode.")
         H, dim = self.task.horizon, self.source.nodes.dim
         states = np.asarray(episode.states)
-        if states.dtype.kind != "f" or states.size != (H + 1) * dim or len(states) != H + 1:
+        if states.dtype.kind != "f" or states.size != (H + 1) * dim or states.shape[:1] != (H + 1,):
             raise InvalidModelError(
                 f"the episode's states are {states.dtype} {list(states.shape)}; expected numbers [H+1,dim] = "
                 f"[{H + 1},{dim}]."
@@ -286,7 +296,7 @@ def with_visitors(task: Task) -> Task:
 
 def _point(state: Any, dim: int) -> Floats:
     """Return a state as [dim]."""
-    x = np.ascontiguousarray(state, dtype=np.float64).reshape(-1)
+    x = as_floats("the state", state, f"{dim} coordinates").reshape(-1)
     if x.shape != (dim,) or not (x.min() >= 0.0 and x.max() <= 1.0):
         raise InvalidModelError(f"the state is {state!r}; expected {dim} number{'s' if dim > 1 else ''} in [0, 1].")
     return x

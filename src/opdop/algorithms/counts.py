@@ -5,20 +5,29 @@ The arithmetic is in `opdop.kernels.counts`; its trailing comments name the pape
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import FixedRadius, Radius, WeissmanRadius, first_widths, rule_data
+from opdop.algorithms.constants import (
+    Radius,
+    WeissmanRadius,
+    as_ridge,
+    checked_numbers,
+    first_widths,
+    fixed_radius,
+    rule_data,
+)
 from opdop.algorithms.saved_state import fitting
+from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped
 from opdop.kernels import counts as kernel
-from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
+from opdop.model import Episode, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import Floats
+from opdop.model.policy import fitting_table
+from opdop.model.validation import Floats, is_number
 
 # Up to this many states counts are a table from the start.
 TABLE_UP_TO = 32
@@ -57,12 +66,14 @@ class Counts:
     """
 
     def __init__(self, task: Task, *, radius: float | Radius = CERTIFIED, ridge: float = 1.0) -> None:
-        if isinstance(ridge, bool) or not (math.isfinite(ridge) and ridge > 0.0):
-            raise InvalidParameterError(f"ridge is {ridge!r}; expected a positive number.")
-        rule: Radius = FixedRadius(float(radius)) if isinstance(radius, (int, float)) else radius
+        task, self.ridge = as_task(task), as_ridge(ridge)
+        rule: Any = fixed_radius(radius) if is_number(radius) else radius
         J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
-        self.task, self.radius, self.ridge = task, rule, float(ridge)
-        self.radii = rule.radii(task, self.ridge)
+        # q, v and the visits; and a table of transitions where states are few
+        check_room(task, 4.0 * J + 4.0 + (S / 2.0 if S <= TABLE_UP_TO else 0.0), "the counts and estimates")
+        self.task, self.radius = task, rule
+        radii = checked_numbers(rule, "radii", task, self.ridge, horizon=H)
+        self.radii = np.ascontiguousarray(np.broadcast_to(radii, H), dtype=np.float64)
         self.first_widths = first_widths(rule, task, self.ridge)
         # Before a state is visited, all its actions have the same estimate: the bonus, clipped at the largest value.
         unvisited = np.minimum(2.0 * (self.radii * self.first_widths), np.arange(H, 0, -1.0))
@@ -75,11 +86,14 @@ class Counts:
         self._counts = self._stored(visits, *(np.zeros(0, dtype=np.int64),) * 3)
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
-        """Return the optimistic values of a policy from the episodes observed so far."""
-        sizes = swapped(self.q).shape[1:]
-        if policy.table.shape != sizes:
-            raise InvalidModelError(f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(sizes)}.")
-        kernel.evaluate(self.arrays, by_action(policy.table), self.q, self.v)
+        """Return the optimistic values of a policy from the episodes observed so far.
+
+        Raises InvalidModelError if the policy does not fit the task.
+        """
+        task, arrays = self.task, self.arrays
+        table = fitting_table(policy, task.horizon, task.num_states, task.num_actions)
+        check_state(arrays, self.q, self.v, task)
+        kernel.evaluate(arrays, by_action(table), self.q, self.v)
         return self.estimates
 
     @property
@@ -110,8 +124,9 @@ class Counts:
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
         """Count one episode; raises InvalidModelError if it does not fit the task."""
-        episode = self.task.checked(episode)
-        kernel.observe_episode(self.arrays, episode.states, episode.actions, episode.signals)
+        episode, arrays = self.task.checked(episode), self.arrays
+        check_state(arrays, self.q, self.v, self.task)
+        kernel.observe_episode(arrays, episode.states, episode.actions, episode.signals)
 
     @property
     def number(self) -> NDArray[np.float64]:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.sizes import as_learner, as_task
 from opdop.algorithms.task import CompiledLearner, Learner, Task
 from opdop.kernels import loops
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import Floats
+from opdop.model.validation import MOST_EPISODES, Floats, shown
 
 FIRST_PLAN = 1024
 
@@ -52,10 +53,14 @@ class Doubling:
             build: returns a learner for the task of a phase.
             first: episodes of the first phase.
 
-        Raises InvalidParameterError if `first` is not a whole number of at least 1.
+        Raises InvalidParameterError if `first` is not a whole number of at least 1, or if `build` returns no learner,
+        or one for other sizes than the task's.
         """
-        if not isinstance(first, (int, np.integer)) or isinstance(first, bool) or first < 1:
-            raise InvalidParameterError(f"first is {first!r}; expected a whole number, at least 1.")
+        if not isinstance(first, (int, np.integer)) or isinstance(first, bool) or not 1 <= first <= MOST_EPISODES:
+            raise InvalidParameterError(f"first is {shown(first)}; expected a whole number, at least 1.")
+        if not callable(build):
+            raise InvalidParameterError(f"build is {shown(build)}; expected a function that makes a learner of a task.")
+        task = as_task(task)
         self.task, self.build, self.first = task, build, int(first)
         self._begin(0)
 
@@ -64,7 +69,7 @@ class Doubling:
         self.played = 0  # episodes of this phase
         plan = phase_task(self.task, phase, self.first)
         self.planned = plan.episodes
-        self.current: Any = self.build(plan)
+        self.current: Any = as_learner(self.build(plan), plan)
 
     @property
     def constants(self) -> dict[str, Any]:

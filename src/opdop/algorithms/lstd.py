@@ -18,20 +18,25 @@ from opdop.algorithms.constants import (
     PaperRadius,
     SelfNormalisedRadius,
     WeissmanRadius,
+    as_ridge,
+    checked_numbers,
+    fixed_radius,
     flat_linear_radii,
     linear_rule,
     rule_data,
 )
 from opdop.algorithms.counts import no_visits
 from opdop.algorithms.saved_state import fitting
+from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import lstd as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.features import Features, one_hot
 from opdop.model.overriding import has_originals, originals
+from opdop.model.policy import fitting_table
+from opdop.model.validation import check_memory, is_number, shown
 
-_MOST_BYTES = 8 * 2**30
 # Below this a Gram matrix of long features can become singular to the machine.
 SMALLEST_RIDGE = 1e-6
 
@@ -54,24 +59,28 @@ class LSTD:
         radius: float | LinearRadius | PaperRadius | WeissmanRadius = CERTIFIED,
         ridge: float = 1.0,
     ) -> None:
-        features = features or task.features or one_hot(task.num_states, task.num_actions)
-        if isinstance(ridge, bool) or not (math.isfinite(ridge) and ridge >= SMALLEST_RIDGE):
-            raise InvalidParameterError(f"ridge is {ridge!r}; expected a number, at least {SMALLEST_RIDGE:g}.")
+        task, self.ridge = as_task(task), as_ridge(ridge, SMALLEST_RIDGE)
+        if features is None:
+            features = task.features or one_hot(task.num_states, task.num_actions)
+        if not isinstance(features, Features):
+            raise InvalidModelError(f"features is {shown(features)}; expected Features, or None.")
         sizes = (task.num_states, task.num_actions)
         if (features.num_states, features.num_actions) != sizes:
             raise InvalidModelError(
                 f"the features are for {features.num_states} states and {features.num_actions} actions; "
                 f"the task has {sizes[0]} and {sizes[1]}."
             )
-        self.task, self.features, self.ridge = task, features, float(ridge)
-        self.radius: Any
-        if isinstance(radius, (int, float)):
-            self.radius = FixedRadius(float(radius))
-            self.radii = flat_linear_radii(task, float(self.radius.radii(task, ridge)[0]))
-        else:
-            self.radius = linear_rule(radius)
-            self.radii = self.radius.linear_radii(task, features, self.ridge)
         J, H, S, A = 1 + task.num_constraints, task.horizon, *sizes
+        check_room(task, 2.0 * J, "the estimates")
+        self.task, self.features = task, features
+        self.radius: Any = fixed_radius(radius) if is_number(radius) else linear_rule(radius)
+        if isinstance(self.radius, FixedRadius):
+            self.radii = flat_linear_radii(task, float(self.radius.radii(task, self.ridge)[0]))
+        else:
+            found = checked_numbers(self.radius, "linear_radii", task, features, self.ridge, horizon=H)
+            if not isinstance(found, kernel.Radii) or np.shape(found.noise) != (H,) or np.shape(found.bias) != (H,):
+                raise InvalidParameterError(f"the radius of {shown(radius)} is {shown(found)}; expected Radii of [H].")
+            self.radii = found
         self.q, self.v = np.zeros((J, H, A, S)), np.zeros((J, H + 1, S))
         self.touched = np.ones((H, S), dtype=np.bool_)
         self._arrays = self._one_hot() if features.form is None else self._linear()
@@ -104,11 +113,14 @@ class LSTD:
         }
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
-        """Return the optimistic values of a policy from the episodes observed so far."""
-        sizes = swapped(self.q).shape[1:]
-        if policy.table.shape != sizes:
-            raise InvalidModelError(f"policy has shape {list(policy.table.shape)}; expected [H,S,A] = {list(sizes)}.")
-        evaluators.evaluate(self.arrays, by_action(policy.table), self.q, self.v)
+        """Return the optimistic values of a policy from the episodes observed so far.
+
+        Raises InvalidModelError if the policy does not fit the task.
+        """
+        task = self.task
+        table = fitting_table(policy, task.horizon, task.num_states, task.num_actions)
+        check_state(self.arrays, self.q, self.v, task)
+        evaluators.evaluate(self.arrays, by_action(table), self.q, self.v)
         return self.estimates
 
     @property
@@ -122,6 +134,7 @@ class LSTD:
         Raises InvalidModelError if it does not fit the task.
         """
         episode = self.task.checked(episode)
+        check_state(self.arrays, self.q, self.v, self.task)
         evaluators.observe(self.arrays, self.v, episode.states, episode.actions, episode.signals)
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -150,7 +163,7 @@ class LSTD:
     def _linear(self) -> kernel.Linear:
         J, H = self.q.shape[:2]
         d1, d2, ridge = self.features.kernel_dim, self.features.signal_dim, self.ridge
-        _check_memory(2 * J * H * d1 * d1 + 2 * H * d2 * d2, f"d1 = {d1}, d2 = {d2}")
+        check_memory(16.0 * (J * H * d1 * d1 + H * d2 * d2), f"the regressions (d1 = {d1}, d2 = {d2})")
         varphi = np.ascontiguousarray(self.features.varphi)
         return kernel.Linear(
             form=self.features.form,  # type: ignore[arg-type]
@@ -173,7 +186,9 @@ class LSTD:
     def _one_hot(self) -> kernel.OneHot:
         J, H, A, S = self.q.shape
         pairs, ridge = A * S, self.ridge
-        _check_memory(2 * J * H * pairs * S * S, f"S = {S}, A = {A}, H = {H}: use Counts instead")
+        check_memory(
+            16.0 * J * H * pairs * S * S, f"the regressions (S = {S}, A = {A}, H = {H}; Counts would take less)"
+        )
         widths = np.full(H, 1.0 / math.sqrt(ridge))
         return kernel.OneHot(
             radii=self.radii,
@@ -197,10 +212,3 @@ def _eyes(lead: tuple[int, ...], d: int, value: float) -> NDArray[np.float64]:
     out = np.zeros((*lead, d, d))
     out[..., np.arange(d), np.arange(d)] = value
     return out
-
-
-def _check_memory(numbers: int, text: str) -> None:
-    if 8 * numbers > _MOST_BYTES:
-        raise InvalidParameterError(
-            f"the regressions would take {8 * numbers / 2**30:.1f} GB ({text}); at most {_MOST_BYTES / 2**30:.0f} GB."
-        )

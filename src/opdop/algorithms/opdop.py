@@ -7,7 +7,6 @@ episodes, compiled, are in `opdop.kernels.loops`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,14 +15,23 @@ from numpy.typing import NDArray
 
 from opdop.algorithms.constants import Constants, Preset
 from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.sizes import (
+    as_task,
+    check_estimates,
+    check_loop,
+    check_room,
+    check_same_sizes,
+    check_state,
+)
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import Floats
+from opdop.model.validation import Floats, as_number, printable, shown
 
 MakesEvaluator = Callable[..., Evaluator]
+_LARGEST = 1e100  # of a constant
 
 
 class OPDOP:
@@ -38,6 +46,8 @@ class OPDOP:
     ...     learner.learn(simulator.play(learner.propose()))
     >>> learner.episodes
     200
+
+    Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
     """
 
     def __init__(
@@ -57,15 +67,16 @@ class OPDOP:
             "mixing": mixing,
             "dual_bound": dual_bound,
         }
-        for name, value in numbers.items():
-            if not (math.isfinite(value) and value >= 0.0):
-                raise InvalidParameterError(f"{name} is {value}; expected a number, at least 0.")
-        if mixing > 1.0:
-            raise InvalidParameterError(f"mixing is {mixing}; expected at most 1.")
+        task = as_task(task)
+        numbers = {name: _constant(name, value) for name, value in numbers.items()}
+        _check_evaluator(evaluator, task)
         H, S, A = task.horizon, task.num_states, task.num_actions
+        check_room(task, 4.0 + task.num_constraints, "the policy and its estimates")
         self.task, self.evaluator = task, evaluator
-        self.step_size, self.dual_step_size = float(step_size), float(dual_step_size)
-        self.mixing, self.dual_bound = float(mixing), float(dual_bound)
+        self.step_size, self.dual_step_size = numbers["step_size"], numbers["dual_step_size"]
+        self.mixing, self.dual_bound = numbers["mixing"], numbers["dual_bound"]
+        if not isinstance(constants, Mapping | None):
+            raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
             plan = {
                 "failure_probability": task.failure_probability,
@@ -103,7 +114,7 @@ class OPDOP:
         constants = cls._constants(task, preset)
         ready: Evaluator
         if isinstance(evaluator, type) or not isinstance(evaluator, Evaluator):
-            ready = evaluator(task, radius=constants.radius, ridge=constants.ridge)
+            ready = _made(evaluator, task, constants)
         else:
             ready = evaluator
         return cls(
@@ -141,7 +152,8 @@ class OPDOP:
         update_dual(  # line 9
             self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
         )
-        self._estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
+        estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
+        self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
@@ -222,11 +234,15 @@ class OPDOP:
             uniforms: random numbers [n, ...] of n episodes. Fewer are played before the evaluator must make room.
             record: arrays into which the loop writes, with room for n episodes.
 
-        Raises OpdopError unless `compiles`.
+        Raises OpdopError unless `compiles`, and InvalidModelError if an array does not have the task's sizes.
         """
         evaluator = self._compiled_evaluator
         if evaluator is None:
             raise OpdopError(f"{type(self.evaluator).__name__} cannot be used in the compiled loop.")
+        check_loop(model, uniforms, record, self.task)
+        check_estimates(self._estimates, self.task)
+        state = evaluator.arrays
+        check_state(state, evaluator.q, evaluator.v, self.task)
         if not self.episodes:
             uniforms = uniforms[:1]  # Q^0 = 0, even if the evaluator has observed episodes before
         arrays = loops.PrimalDual(
@@ -243,7 +259,7 @@ class OPDOP:
             mixing=self.mixing,
             dual_bound=self.dual_bound,
         )
-        done = int(loops.run_episodes(arrays, evaluator.arrays, model, uniforms, record))
+        done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates
         self._proposed = None
         self.episodes += done
@@ -252,6 +268,36 @@ class OPDOP:
 
 # The methods of OPDOP that the compiled loop replaces.
 _REPLACED = originals(OPDOP, "propose", "learn", "estimated_totals", "diagnostics")
+
+
+def _constant(name: str, value: Any) -> float:
+    """Return a constant of the algorithm; larger ones would make sums infinite."""
+    most = 1.0 if name == "mixing" else _LARGEST
+    number = as_number(name, value, f"a number, 0 to {most:g}")
+    if not 0.0 <= number <= most:
+        raise InvalidParameterError(f"{name} is {number}; expected a number, 0 to {most:g}.")
+    return number
+
+
+def _check_evaluator(evaluator: Any, task: Task) -> None:
+    if isinstance(evaluator, type) or not isinstance(evaluator, Evaluator):
+        raise InvalidParameterError(
+            f"evaluator is {shown(evaluator)}; expected an evaluator, such as opdop.Counts(task), with evaluate(), "
+            "observe(), state() and restore()."
+        )
+    check_same_sizes("the evaluator", getattr(evaluator, "task", task), task)
+
+
+def _made(evaluator: Any, task: Task, constants: Constants) -> Evaluator:
+    """Return the evaluator that a class or function makes."""
+    if not callable(evaluator):
+        raise InvalidParameterError(f"evaluator is {shown(evaluator)}; expected an evaluator or its class.")
+    try:
+        found: Evaluator = evaluator(task, radius=constants.radius, ridge=constants.ridge)
+    except (TypeError, AttributeError) as error:  # it does not take these arguments, so it makes something else
+        reason = printable(str(error))
+        raise InvalidParameterError(f"{shown(evaluator)} makes no evaluator: {reason}.") from error
+    return found
 
 
 def zero_estimates(task: Task) -> Estimates:

@@ -13,6 +13,7 @@ from opdop.algorithms.constants import Preset
 from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError, suggestion
+from opdop.model.validation import shown
 
 Build = Callable[[Task, Preset], Any]  # returns a Learner
 DOUBLING = "doubling"
@@ -70,16 +71,16 @@ def find(name: str) -> Algorithm:
     Raises InvalidParameterError, with the nearest name, if there is no such algorithm.
     """
     known = algorithms()
-    wrapper, colon, inner = name.partition(":")
-    if colon and wrapper == DOUBLING:
+    wrapper, colon, inner = str(name).partition(":")
+    if colon and wrapper == DOUBLING and not inner.startswith(f"{DOUBLING}:"):
         base = find(inner)
         return Algorithm(
             name,
             f"{base.summary}; restarted with twice the plan whenever the plan ends",
             lambda task, preset: Doubling(task, lambda phase: base.build(phase, preset)),
         )
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InvalidParameterError(
-            f"there is no algorithm {name!r}; there are {', '.join(known)}.{suggestion(name, known)}"
+            f"there is no algorithm {shown(name)}; there are {', '.join(known)}.{suggestion(name, known)}"
         )
     return known[name]

@@ -9,18 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.model import OpdopError
+from opdop.model.validation import shown
 
 State = Mapping[str, NDArray[Any]]
 
 
 def prefixed(prefix: str, state: State) -> dict[str, NDArray[Any]]:
-    """Return the arrays with a prefix before each name."""
-    return {prefix + name: array for name, array in state.items()}
+    """Return the arrays with a prefix before each name; raises OpdopError if they are no arrays by name."""
+    if not isinstance(state, Mapping):
+        raise OpdopError(f"the state to be saved is {shown(state)}; expected arrays by name.")
+    return {f"{prefix}{name}": array for name, array in state.items()}
 
 
 def under(state: State, prefix: str) -> dict[str, NDArray[Any]]:
     """Return the arrays whose names begin with a prefix, without it: the inverse of `prefixed`."""
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    if not isinstance(state, Mapping):
+        raise OpdopError(f"the saved state is {shown(state)}; expected arrays by name.")
+    return {name.removeprefix(prefix): array for name, array in state.items() if str(name).startswith(prefix)}
 
 
 def fitting(state: State, name: str, like: NDArray[Any]) -> NDArray[Any]:
@@ -28,8 +33,8 @@ def fitting(state: State, name: str, like: NDArray[Any]) -> NDArray[Any]:
 
     Raises OpdopError if it is missing or does not fit.
     """
-    if name not in state:
-        raise OpdopError(f"the saved state has no {name!r}.")
+    if not isinstance(state, Mapping) or not isinstance(state.get(name), np.ndarray):
+        raise OpdopError(f"the saved state has no {name!r}; expected arrays by name.")
     array = state[name]
     if array.dtype != like.dtype or array.shape != like.shape:
         raise OpdopError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
@@ -19,13 +18,19 @@ from opdop.model import (
     Problem,
     TabularPolicy,
 )
+from opdop.model.problem import as_tabular
 from opdop.model.validation import (
     MOST_EPISODES,
     Floats,
+    as_flag,
     as_floats,
+    as_number,
     as_size,
     check_distributions,
     check_failure_probability,
+    check_memory,
+    number,
+    shown,
 )
 from opdop.planning import solve
 
@@ -56,6 +61,11 @@ class Task:
         thresholds = np.atleast_1d(as_floats("thresholds", self.thresholds, "one number for each constraint"))
         if thresholds.ndim != 1 or not thresholds.size:
             raise InvalidModelError(f"thresholds have shape {list(thresholds.shape)}; expected [I], I at least 1.")
+        for i in np.flatnonzero((thresholds < 0.0) | (thresholds > self.horizon)):
+            raise InvalidModelError(
+                f"thresholds[{i}] is {number(thresholds[i])}; expected 0 to H = {self.horizon}, as utilities are."
+            )
+        check_memory(8.0 * self.num_states, f"a task of {self.num_states} states")
         initial = as_floats("initial", self.initial, "the distribution of the first state [S]")
         if initial.shape != (self.num_states,):
             raise InvalidModelError(f"initial has shape {list(initial.shape)}; expected [S] = [{self.num_states}].")
@@ -64,14 +74,21 @@ class Task:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if not isinstance(self.episodes, (int, np.integer)) or isinstance(self.episodes, bool):
-            raise InvalidParameterError(f"episodes is {self.episodes!r}; expected a whole number.")
+            raise InvalidParameterError(f"episodes is {shown(self.episodes)}; expected a whole number.")
         if not 1 <= self.episodes <= MOST_EPISODES:
-            raise InvalidParameterError(f"episodes is {self.episodes}; expected 1 to {MOST_EPISODES}.")
-        check_failure_probability("failure_probability", self.failure_probability)
-        if self.slater_gap is not None and not (math.isfinite(self.slater_gap) and self.slater_gap > 0.0):
-            raise InvalidParameterError(
-                f"slater_gap is {self.slater_gap}; expected a positive lower bound, or None if it is unknown."
-            )
+            raise InvalidParameterError(f"episodes is {shown(self.episodes)}; expected 1 to {MOST_EPISODES}.")
+        object.__setattr__(self, "episodes", int(self.episodes))
+        risk = check_failure_probability("failure_probability", self.failure_probability)
+        object.__setattr__(self, "failure_probability", risk)
+        if self.slater_gap is not None:
+            expected = "a positive lower bound, or None if it is unknown"
+            gap = as_number("slater_gap", self.slater_gap, expected)
+            if gap <= 0.0:
+                raise InvalidParameterError(f"slater_gap is {gap}; expected {expected}.")
+            object.__setattr__(self, "slater_gap", gap)
+        object.__setattr__(self, "noisy", as_flag("noisy", self.noisy))
+        if self.features is not None and not isinstance(self.features, Features):
+            raise InvalidModelError(f"features is {shown(self.features)}; expected Features, or None.")
 
     @classmethod
     def of(
@@ -86,9 +103,10 @@ class Task:
         """Return the task of learning a known model, which the learner does not see.
 
         The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
-        slack in all constraints, it stays unknown, and a preset needs `dual_bound`.
+        slack in all constraints, it stays unknown, and a preset needs `dual_bound`. Raises InvalidModelError or
+        InvalidParameterError for the first argument that is wrong.
         """
-        cmdp = problem.tabular()
+        cmdp = as_tabular(problem)
         if slater_gap is None:
             slater_gap = solve(cmdp).slater_gap or None
         return cls(
@@ -119,6 +137,8 @@ class Task:
 
         Raises InvalidModelError if its states, actions or signals have the wrong shape, type or range.
         """
+        if not isinstance(episode, Episode):
+            raise InvalidModelError(f"the episode is {shown(episode)}; expected an opdop.Episode.")
         H, J = self.horizon, 1 + self.num_constraints
         return Episode(
             _indices("states", episode.states, H + 1, self.num_states),

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 
 from opdop.model import InvalidModelError, InvalidParameterError, Problem, suggestion
+from opdop.model.validation import call, shown
 
 Value: TypeAlias = bool | int | float | str | tuple[float, ...] | None
 Kind: TypeAlias = type[Any]
@@ -71,7 +72,7 @@ class Parameter:
         clean = self._convert(value)
         numbers = clean if isinstance(clean, tuple) else (clean,)
         if clean is None or not all(self._allows(number) for number in numbers):
-            found = _show(value) + (f" ({type(value).__name__})" if clean is None else "")
+            found = shown(value) + (f" ({type(value).__name__})" if clean is None else "")
             raise InvalidParameterError(f"{label} is {found}; expected {self.expected}: {self.help}.")
         return clean
 
@@ -90,7 +91,7 @@ class Parameter:
         try:
             return self.check(value, label)
         except InvalidParameterError:
-            raise InvalidParameterError(f"{label} is {text!r}; expected {self.expected}: {self.help}.") from None
+            raise InvalidParameterError(f"{label} is {shown(text)}; expected {self.expected}: {self.help}.") from None
 
     def _convert(self, value: object) -> Value:
         """Return the value as the declared type, or None if it is of another type."""
@@ -144,11 +145,13 @@ class Environment:
     def parse(self, settings: Iterable[str]) -> dict[str, Value]:
         """Return what "key=value" texts set, each value of its parameter's type."""
         values: dict[str, Value] = {}
-        for setting in settings:
+        for setting in call("reading the settings", list, settings):
+            if not isinstance(setting, str):
+                raise InvalidParameterError(f"{shown(setting)} is not a setting of {self.name!r}; expected key=value.")
             key, equals, text = setting.partition("=")
             key = key.strip().replace("-", "_")
             if not equals or not key:
-                raise InvalidParameterError(f"{setting!r} is not a setting of {self.name!r}; expected key=value.")
+                raise InvalidParameterError(f"{shown(setting)} is not a setting of {self.name!r}; expected key=value.")
             if key in values:
                 raise InvalidParameterError(f"{key} of {self.name!r} is set twice; expected one value.")
             values[key] = self._find(key).read(text, f"{key} of {self.name!r}")
@@ -157,9 +160,8 @@ class Environment:
     def _find(self, key: str) -> Parameter:
         if key not in self.parameters:
             known = ", ".join(self.parameters) or "none"
-            raise InvalidParameterError(
-                f"{self.name!r} has no parameter {key!r}.{suggestion(key, self.parameters)} Its parameters: {known}."
-            )
+            near = suggestion(key, self.parameters)
+            raise InvalidParameterError(f"{self.name!r} has no parameter {shown(key)}.{near} Its parameters: {known}.")
         return self.parameters[key]
 
 
@@ -232,7 +234,7 @@ def _get(name: object) -> Environment:
     known = environments()
     if not isinstance(name, str) or name not in known:
         near = suggestion(name, known)
-        raise InvalidParameterError(f"there is no environment {name!r}.{near} Environments: {', '.join(known)}.")
+        raise InvalidParameterError(f"there is no environment {shown(name)}.{near} Environments: {', '.join(known)}.")
     return known[name]
 
 
@@ -288,14 +290,6 @@ def _read_number(text: str, kind: Kind) -> object:
         return kind(text)
     except ValueError:
         return text
-
-
-def _show(value: object) -> str:
-    try:
-        text = repr(value)
-    except Exception:  # a foreign object may raise anything while it is shown; a number may be too long to print
-        text = "something that cannot be shown"
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

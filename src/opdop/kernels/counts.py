@@ -11,9 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from opdop.kernels.caching import njit
 from opdop.kernels.sums import add_compensated
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is

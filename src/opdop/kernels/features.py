@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from opdop.kernels.caching import njit
 from opdop.kernels.simd import lay_in_pairs, look_up
 
 # Products may be fused with sums but nothing may be reordered: the same bits wherever a kernel is inlined.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import Transitions, count_rows, empty_values, play, push
 from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.primal_dual import improve, update_dual

@@ -10,8 +10,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from opdop.kernels.caching import njit
 from opdop.kernels.counts import Visits, average, clip_value, count_visit
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms

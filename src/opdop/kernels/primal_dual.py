@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from opdop.kernels.caching import njit
 
 # The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from opdop.kernels.caching import njit
 
 # The inverse is updated by Sherman and Morrison's formula, and computed anew from the Gram matrix after this many
 # updates. So its error is that of a few hundred updates, however long the run is.

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from opdop.kernels.caching import njit
 from opdop.kernels.counts import clip_value
 from opdop.kernels.features import empty_common, find_common
 from opdop.kernels.lstd import bonus, kernel_radius, signal_radius

@@ -7,8 +7,10 @@ the same operations in the same order as it would alone, so that no bit depends 
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
+
+from opdop.kernels.caching import njit
 
 LANES = 8  # one cache line of numbers
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opdop.model.features import Features
     from opdop.model.linear import LinearCMDP
     from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
-    from opdop.model.problem import Problem
+    from opdop.model.problem import Problem, as_tabular
     from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
 else:
     __getattr__, __dir__ = late_names(__name__)
@@ -41,5 +41,6 @@ __all__ = [
     "TabularCMDP",
     "TabularPolicy",
     "as_policy",
+    "as_tabular",
     "suggestion",
 ]

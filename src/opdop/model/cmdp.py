@@ -18,12 +18,15 @@ from opdop.model.validation import (
     ROW_SUM_TOLERANCE,
     Floats,
     as_floats,
+    as_index,
     as_size,
     check_distributions,
-    check_sparse,
+    check_memory,
     check_sparse_rows,
     check_unit_interval,
     number,
+    read_sparse,
+    shown,
     whole_number,
 )
 
@@ -88,9 +91,10 @@ class TabularCMDP:
         if stages is not None and horizon is not None and stages != horizon:
             raise InvalidModelError(f"transitions have {stages} stages but horizon is {horizon}; expected the same.")
         H = stages or horizon or 1
+        check_memory(8.0 * H * S * A, f"a policy for {H:,} stages, {S:,} states and {A:,} actions")
         bounds = _read_thresholds(thresholds, H)
         signals = _read_signals(rewards, utilities, len(bounds), H, S, A)
-        display = _read_display(display, len(bounds))
+        display = _read_display(display, len(bounds), S, A)
         fields = {
             "horizon": H,
             "num_states": S,
@@ -112,7 +116,7 @@ class TabularCMDP:
 
     def with_display(self, display: Display) -> Self:
         """Return the same model with other words and units."""
-        return self._changed(display=_read_display(display, self.num_constraints))
+        return self._changed(display=_read_display(display, self.num_constraints, self.num_states, self.num_actions))
 
     def with_thresholds(self, thresholds: Any) -> Self:
         """Return the same model with other thresholds; the rest is shared, not copied."""
@@ -125,6 +129,8 @@ class TabularCMDP:
 
     def with_features(self, features: Features) -> Self:
         """Return the same model with the features of its linear kernel."""
+        if not isinstance(features, Features):
+            raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
@@ -179,8 +185,7 @@ class TabularCMDP:
 
     def transition_matrix(self, stage: int) -> Any:
         """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model."""
-        if not 0 <= stage < self.horizon:
-            raise IndexError(f"stage {stage} is not one of 0..{self.horizon - 1}")
+        stage = as_index("stage", stage, self.horizon)
         size = self.num_states * self.num_actions
         first = (stage % self._stored_stages) * size
         if isinstance(self.transitions, Dense):
@@ -197,6 +202,7 @@ class TabularCMDP:
         S, A, L = self.num_states, self.num_actions, self._stored_stages
         if not self.is_sparse:
             return self
+        check_memory(24.0 * L * S * A * S, f"dense transitions of {S:,} states and {A:,} actions")  # and two copies
         tables = [self.transition_matrix(h).toarray().reshape(S, A, S) for h in range(L)]
         return self._with_transitions(np.stack(tables) if L == self.horizon else tables[0])
 
@@ -271,9 +277,7 @@ def _read_sparse(matrices: Iterable[Any], label_form: str) -> tuple[Sparse, int,
         if shape is not None and found != shape:
             raise InvalidModelError(f"{label} has shape {list(found)}; expected {list(shape)} like {name}[0].")
         shape = found
-        check_sparse(label, matrix)
-        csr = sparse.csr_array(matrix, dtype=np.float64, copy=True)
-        csr.sum_duplicates()
+        csr = read_sparse(label, matrix)
         sums = check_sparse_rows(label, csr, found[0] // found[1], ROW_SUM_TOLERANCE)
         if (np.abs(sums - 1.0) > 1e-14).any():
             csr.data /= sums
@@ -343,18 +347,23 @@ def _read_initial(value: Any, S: int) -> Floats:
         return point
     initial = as_floats("initial", value, expected)
     if initial.ndim == 0:
-        raise InvalidModelError(f"initial is {value!r} ({type(value).__name__}); expected {expected}.")
+        raise InvalidModelError(f"initial is {shown(value)} ({type(value).__name__}); expected {expected}.")
     if initial.shape != (S,):
         raise InvalidModelError(f"initial has shape {list(initial.shape)}; expected {expected}.")
     check_distributions("initial", initial)
     return initial
 
 
-def _read_display(display: Any, I: int) -> Display:
+def _read_display(display: Any, I: int, S: int, A: int) -> Display:
     if display is None:
         return Display.plain(I)
     if not isinstance(display, Display):
-        raise InvalidModelError(f"display is {display!r} ({type(display).__name__}); expected an opdop.Display.")
+        raise InvalidModelError(f"display is {shown(display)} ({type(display).__name__}); expected an opdop.Display.")
+    cells, arrows = (display.geometry.cells, display.geometry.arrows) if display.geometry else ((), ())
+    names = ("state_names", display.state_names, S), ("action_names", display.action_names, A)
+    for name, found, size in (*names, ("cells", cells, S), ("arrows", arrows, A)):
+        if len(found) not in (0, size):
+            raise InvalidModelError(f"display has {len(found)} {name}; expected {size}, or none.")
     if not display.quantities:
         return replace(display, quantities=Display.plain(I).quantities)
     if len(display.quantities) != 1 + I:

@@ -12,8 +12,8 @@ import numpy as np
 
 from opdop.kernels import dynamic_programming
 from opdop.model.cmdp import TabularCMDP
-from opdop.model.continuous_features import ContinuousFeatures, carry
-from opdop.model.densities import Density
+from opdop.model.continuous_features import CELLS_TOLERANCE, ContinuousFeatures, carry
+from opdop.model.densities import Density, draw_from, is_density, values_of
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
@@ -22,10 +22,23 @@ from opdop.model.policy import Policy
 from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
-from opdop.model.validation import Floats, as_floats, as_size, check_distributions, first_index
+from opdop.model.validation import (
+    ROW_SUM_TOLERANCE,
+    Floats,
+    as_flag,
+    as_floats,
+    as_generator,
+    as_index,
+    as_size,
+    as_vector,
+    call,
+    check_distributions,
+    check_memory,
+    first_index,
+    restore_generator,
+    shown,
+)
 
-# By how much the integral of a kernel over the cells may miss 1; it is then divided by it.
-CELLS_TOLERANCE = 1e-2
 _SLACK = 1e-9
 
 
@@ -99,9 +112,10 @@ class ContinuousCMDP:
         Its states are the learner's nodes, then the centres of the cells, then given first states. Nodes have
         probability zero; they are included because the learner stores its value functions there.
         """
-        if cells in (None, self.cells):
+        cells = self.cells if cells is None else as_size("cells", cells)
+        if cells == self.cells:
             return self.model
-        return self._discretise(as_size("cells", cells), self.display, tolerance=np.inf)[1]
+        return self._discretise(cells, self.display, tolerance=np.inf)[1]
 
     def refinements(self) -> Iterator[tuple[int, TabularCMDP]]:
         """Return discretisations with a quarter of the cells along an axis, with half of them, and with all."""
@@ -138,7 +152,9 @@ class ContinuousCMDP:
 
     def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
         """Return the mean of every signal [1+I] at a state [dim]."""
-        varphi = np.asarray(self.features.varphi(state[None]))[0, action]
+        stage, action = as_index("stage", stage, self.horizon), as_index("action", action, self.features.num_actions)
+        state = as_vector("state", state, self.features.nodes.dim, "dim")
+        varphi = self.features.signal_features(state[None])[0, action]
         means: Floats = self.signal_weights[:, stage % self.signal_weights.shape[1]] @ varphi
         if means.min() < -_SLACK or means.max() > 1.0 + _SLACK:
             raise InvalidModelError(
@@ -155,13 +171,14 @@ class ContinuousCMDP:
         assert features.carried is not None
         points, N, M = features.carried.points, len(self.features.nodes), len(rule)
         S, A = features.num_states, features.num_actions
+        check_memory(16.0 * len(self.kernel_weights) * S * A * S, f"the discretised kernels of {S:,} states")
         kernels = np.zeros((len(self.kernel_weights), S, A, S))
         for h, weights in enumerate(self.kernel_weights):
             density = self.features.kernel(weights, points, rule.points)
             kernels[h, :, :, N : N + M] = _masses(h, density, points, rule, tolerance)
         initial = np.zeros(S)
         if isinstance(self.initial, Density):
-            initial[N : N + M] = rule.weights * self.initial.pdf(rule.points)
+            initial[N : N + M] = rule.weights * values_of(self.initial, rule.points)
             initial /= initial.sum()
         else:
             initial[N + M :] = self.initial[1]
@@ -188,11 +205,11 @@ class ContinuousSimulator:
 
     def __init__(self, problem: ContinuousCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
         if not isinstance(problem, ContinuousCMDP):
-            raise InvalidModelError(f"{problem!r} has finitely many states; use ModelSimulator.")
+            raise InvalidModelError(f"problem is {shown(problem)}; expected a ContinuousCMDP; others: ModelSimulator.")
         self.continuous = problem
         self.problem: Problem = problem
-        self.noisy = noisy
-        self.generator = np.random.default_rng(seed)
+        self.noisy = as_flag("noisy", noisy)
+        self.generator = as_generator(seed)
 
     def play(self, policy: Policy) -> Episode:
         """Play one episode with a policy that has probabilities at every state, as continuous learners propose."""
@@ -202,7 +219,7 @@ class ContinuousSimulator:
         signals = np.empty((J, H))
         states[0] = self._first()
         for h in range(H):
-            chances = np.asarray(policy.probabilities(h, states[h]))
+            chances = _chances(policy, h, states[h], features.num_actions)
             a = int(dynamic_programming.draw(chances, random.random()))
             actions[h] = a
             signals[:, h] = problem.signals_at(h, states[h], a)
@@ -215,7 +232,7 @@ class ContinuousSimulator:
     def _first(self) -> Floats:
         initial = self.continuous.initial
         if isinstance(initial, Density):
-            return initial.draw(self.generator.random(initial.dim))
+            return draw_from(initial, self.generator.random(initial.dim))
         points, chances = initial
         return np.asarray(points[int(dynamic_programming.draw(chances, self.generator.random()))])
 
@@ -224,8 +241,8 @@ class ContinuousSimulator:
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Go back to a state that `state` returned."""
-        self.generator.bit_generator.state = state
+        """Go back to a state that `state` returned; raises OpdopError if it is none."""
+        restore_generator(self.generator, state)
 
 
 def _masses(stage: int, density: Floats, points: Floats, rule: Nodes, tolerance: float) -> Floats:
@@ -250,8 +267,8 @@ def _masses(stage: int, density: Floats, points: Floats, rule: Nodes, tolerance:
 
 def _read_initial(initial: Any, dim: int) -> Density | tuple[Floats, Floats]:
     if isinstance(initial, Density):
-        if initial.dim != dim:
-            raise InvalidModelError(f"initial is {initial!r}; expected a density in dimension {dim}.")
+        if not is_density(initial, dim):
+            raise InvalidModelError(f"initial is {shown(initial)}; expected a density in dimension {dim}.")
         return initial
     states, chances = initial if isinstance(initial, tuple) and len(initial) == 2 else (initial, [1.0])
     points = as_floats("initial", states, "a state, or (states [n,dim], probabilities [n])")
@@ -264,3 +281,15 @@ def _read_initial(initial: Any, dim: int) -> Density | tuple[Floats, Floats]:
         raise InvalidModelError(f"initial reaches from {points.min():g} to {points.max():g}; expected [0, 1].")
     check_distributions("initial", probabilities)
     return points, probabilities
+
+
+def _chances(policy: Any, stage: int, state: Floats, A: int) -> Floats:
+    """Return a policy's action probabilities [A] at a state, as they are; raise if they are none."""
+    if not isinstance(policy, Policy):
+        raise InvalidModelError(f"policy is {shown(policy)}; expected one with probabilities(stage, state).")
+    chances = as_vector("the policy", call("the policy", policy.probabilities, stage, state), A, "A")
+    if chances.min() < 0.0 or abs(chances.sum() - 1.0) > ROW_SUM_TOLERANCE:
+        raise InvalidModelError(
+            f"at stage {stage}, state {state} the policy is {shown(chances)}; expected probabilities."
+        )
+    return chances

@@ -9,6 +9,7 @@ the quadrature's, sum_j w_j psi(x, a, y_j) V(y_j), and is not normalised: its on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,16 @@ import numpy as np
 
 from opdop.kernels.features import Embedded, Form, Listed
 from opdop.kernels.replay import Rows
-from opdop.model.densities import Density
+from opdop.model.densities import Density, draw_from, is_density, values_of
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
 from opdop.model.quadrature import Nodes
-from opdop.model.validation import Floats, as_floats
+from opdop.model.validation import Floats, as_floats, as_number, call, check_memory, shown
+
+# By how much the integral of a kernel may miss 1.
+CELLS_TOLERANCE = 1e-2
+_LARGEST_BOUND = 20_000.0  # on a density: drawing by rejection needs that many evaluations of psi
+_PATIENCE = 50.0  # rejections in units of their mean; with probability exp(-50) there are more
 
 Function = Callable[[Floats], Any]
 
@@ -61,12 +67,13 @@ class SeparableFeatures(_Family):
         """Return the features of one state [dim]."""
         here = state[None]
         empty = np.empty((0, self.row_dim, self.num_actions))
-        return Rows(_by_component(self.left(here)), empty, _by_component(self.varphi(here)))
+        left = _called("left", self.left, here, (self.num_actions, self.row_dim))
+        return Rows(_by_component(left), empty, _by_component(self.signal_features(here)))
 
     def form(self, states: Floats) -> Embedded:
         """Return psi at states [S, dim]: only nodes have a weight in the integral."""
         right, N = np.zeros((self.folded, len(states))), len(self.nodes)
-        right[:, :N] = self.nodes.weights * np.array([q.pdf(self.nodes.points) for q in self.densities])
+        right[:, :N] = self.nodes.weights * np.array([values_of(q, self.nodes.points) for q in self.densities])
         return Embedded(_by_component(_called("left", self.left, states, (self.num_actions, self.row_dim))), right)
 
     def place(self, form: Form, index: int, rows: Rows) -> None:
@@ -76,29 +83,29 @@ class SeparableFeatures(_Family):
 
     def kernel(self, weights: Floats, states: Floats, points: Floats) -> Floats:
         """Return the density [n, A, m] of the next state."""
-        q = np.array([density.pdf(points) for density in self.densities])
+        q = np.array([values_of(density, points) for density in self.densities])
         left = _called("left", self.left, states, (self.num_actions, self.row_dim))
         return np.asarray(left @ (weights.reshape(self.row_dim, self.folded) @ q))
 
     def integral_norms(self, states: Floats, rule: Nodes) -> Floats:
         """Return for each pair [n, A] the norm of the integral of psi: densities are nowhere negative."""
-        most = np.array([rule.integrate(density.pdf(rule.points)) for density in self.densities])
+        most = np.array([rule.integrate(values_of(density, rule.points)) for density in self.densities])
         left = _called("left", self.left, states, (self.num_actions, self.row_dim))
         return np.asarray(np.linalg.norm(left, axis=-1) * np.linalg.norm(most))
 
     def draw(self, weights: Floats, state: Floats, action: int, random: np.random.Generator) -> Floats:
         """Return a next state [dim]: the density is a mixture of the q's, so draw one of them, then from it."""
-        left = np.asarray(self.left(state[None]))[0, action]
+        left = _called("left", self.left, state[None], (self.num_actions, self.row_dim))[0, action]
         shares = left @ weights.reshape(self.row_dim, self.folded)
         which, *uniforms = random.random(1 + self.nodes.dim)
-        if shares.min() < -1e-9:
+        if shares.min() < -1e-9 or abs(shares.sum() - 1.0) > CELLS_TOLERANCE:
             raise InvalidModelError(
-                f"at state {state}, action {action} the densities have weights {shares}; expected none below 0: only "
-                "then can a next state be drawn."
+                f"at state {state}, action {action} the densities have weights {shares}; expected none below 0, and "
+                "the sum 1: only then can a next state be drawn."
             )
         ends = np.cumsum(np.maximum(shares, 0.0))
         chosen = int(np.searchsorted(ends, which * ends[-1], side="right"))
-        return self.densities[min(chosen, self.folded - 1)].draw(np.array(uniforms))
+        return draw_from(self.densities[min(chosen, self.folded - 1)], np.array(uniforms))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,9 +118,9 @@ class GeneralFeatures(_Family):
     def rows(self, state: Floats) -> Rows:
         """Return the features of one state [dim]."""
         here = state[None]
-        psi = np.asarray(self.psi(here, self.nodes.points), dtype=np.float64)[0]  # [A, N, d1]
+        psi = self._table(here, self.nodes.points)[0]  # [A, N, d1]
         weighted = np.ascontiguousarray((psi * self.nodes.weights[:, None]).transpose(1, 2, 0))
-        return Rows(np.empty((0, self.num_actions)), weighted, _by_component(self.varphi(here)))
+        return Rows(np.empty((0, self.num_actions)), weighted, _by_component(self.signal_features(here)))
 
     def form(self, states: Floats) -> Listed:
         """Return psi at states [S, dim]: N successors for each pair, the nodes."""
@@ -144,23 +151,29 @@ class GeneralFeatures(_Family):
         return np.asarray(np.linalg.norm(np.maximum(up, down), axis=-1))
 
     def draw(self, weights: Floats, state: Floats, action: int, random: np.random.Generator) -> Floats:
-        """Return a next state [dim], by rejection."""
-        while True:
+        """Return a next state [dim], by rejection; raise InvalidModelError if psi makes no density at this state."""
+        attempts = int(_PATIENCE * (20.0 + self.highest))
+        for _ in range(attempts):
             *point, level = random.random(self.nodes.dim + 1)
             y = np.array(point)
-            density = float(np.asarray(self.psi(state[None], y[None]))[0, action, 0] @ weights)
-            if density > self.highest:
+            density = float(self._table(state[None], y[None])[0, action, 0] @ weights)
+            if not -1e-9 <= density <= self.highest:
                 raise InvalidModelError(
                     f"from state {state}, action {action} the density at {y} is {density:g}; highest={self.highest:g} "
-                    "is not a bound on it."
+                    "is not a bound on it, or it is negative."
                 )
             if level * self.highest < density:
                 return y
+        raise InvalidModelError(
+            f"from state {state}, action {action} none of {attempts:,} draws was accepted; expected a density that "
+            f"integrates to 1, of which highest={self.highest:g} accepts one draw in {self.highest:g}."
+        )
 
     def _table(self, states: Floats, points: Floats) -> Floats:
         """Return psi as [n, A, m, d1]."""
-        psi = as_floats("psi", self.psi(states, points), "[n,A,m,d1]")
         expected = len(states), self.num_actions, len(points), self.kernel_dim
+        check_memory(16.0 * math.prod(expected), f"psi of shape {list(expected)}")
+        psi = as_floats("psi", call("psi", self.psi, states, points), "[n,A,m,d1]")
         if psi.shape != expected:
             raise InvalidModelError(f"psi returns shape {list(psi.shape)}; expected [n,A,m,d1] = {list(expected)}.")
         return psi
@@ -209,10 +222,11 @@ def densities(left: Function, bases: Sequence[Density], varphi: Function, nodes:
     left(x, a) is a distribution at the nodes, sqrt(dl) is stated as `kernel_norm`; other rows can make a kernel too,
     and `ContinuousCMDP` states sqrt(d1) where theta is longer.
     """
-    given = tuple(bases)
+    _check_nodes(nodes)
+    given = call("reading bases", tuple, bases)
     for i, density in enumerate(given):
-        if not isinstance(density, Density) or density.dim != nodes.dim:
-            raise InvalidModelError(f"bases[{i}] is {density!r}; expected a density in dimension {nodes.dim}.")
+        if not is_density(density, nodes.dim):
+            raise InvalidModelError(f"bases[{i}] is {shown(density)}; expected a density in dimension {nodes.dim}.")
     if not given:
         raise InvalidModelError("bases is empty; expected at least one density.")
     A, dl = _sizes("left", left, nodes)
@@ -242,21 +256,32 @@ def general(
     from it. kernel_norm: a bound on the weights' norm, sqrt(d1) if left out; 1 for a mixture of d1 known kernels. Where
     weights are longer, `ContinuousCMDP` states sqrt(d1).
     """
-    probe = as_floats("psi", psi(nodes.points[:1], nodes.points), "[n,A,m,d1]")
+    _check_nodes(nodes)
+    probe = as_floats("psi", call("psi", psi, nodes.points[:1], nodes.points), "[n,A,m,d1]")
     if probe.ndim != 4 or probe.shape[0] != 1 or probe.shape[2] != len(nodes) or 0 in probe.shape:
         raise InvalidModelError(f"psi returns shape {list(probe.shape)}; expected [1,A,{len(nodes)},d1].")
     A, d1 = probe.shape[1], probe.shape[3]
     actions, d2 = _sizes("varphi", varphi, nodes)
     if actions != A:
         raise InvalidModelError(f"psi is for {A} actions, varphi for {actions}; expected the same.")
-    if not (np.isfinite(highest) and highest >= 1.0):
-        raise InvalidModelError(f"highest is {highest}; expected a bound on a density on [0, 1], so at least 1.")
-    norm = np.sqrt(d1) if kernel_norm is None else kernel_norm
-    if not (np.isfinite(norm) and norm > 0.0):
-        raise InvalidModelError(f"kernel_norm is {kernel_norm}; expected a bound on a norm, so a number above 0.")
+    bounds = f"a bound on a density on [0, 1], so at least 1, and at most {_LARGEST_BOUND:g}"
+    highest = as_number("highest", highest, bounds, error=InvalidModelError)
+    if not 1.0 <= highest <= _LARGEST_BOUND:
+        raise InvalidModelError(f"highest is {highest:g}; expected {bounds}: draws are accepted once in {highest:g}.")
+    wanted = "a bound on a norm, so a number above 0"
+    norm = (
+        np.sqrt(d1) if kernel_norm is None else as_number("kernel_norm", kernel_norm, wanted, error=InvalidModelError)
+    )
+    if not norm > 0.0:
+        raise InvalidModelError(f"kernel_norm is {kernel_norm}; expected {wanted}.")
     return GeneralFeatures(
         "general", nodes, A, d1, d2, float(norm), float(np.sqrt(d2)), 0, d1, varphi, psi, float(highest)
     )
+
+
+def _check_nodes(nodes: Any) -> None:
+    if not isinstance(nodes, Nodes):
+        raise InvalidModelError(f"nodes is {shown(nodes)}; expected nodes from opdop.model.quadrature.")
 
 
 def _by_component(table: Any) -> Floats:
@@ -269,7 +294,7 @@ def _sizes(name: str, function: Function, nodes: Nodes) -> tuple[int, int]:
     """Return the number of actions and of components of a function's values."""
     if not callable(function):
         raise InvalidModelError(f"{name} is {type(function).__name__}; expected a function of states [n,dim].")
-    values = as_floats(name, function(nodes.points), "[n,A,d]")
+    values = as_floats(name, call(name, function, nodes.points), "[n,A,d]")
     if values.ndim != 3 or len(values) != len(nodes) or 0 in values.shape:
         raise InvalidModelError(f"{name} returns shape {list(values.shape)}; expected [n,A,d], n = {len(nodes)}.")
     return int(values.shape[1]), int(values.shape[2])
@@ -277,7 +302,7 @@ def _sizes(name: str, function: Function, nodes: Nodes) -> tuple[int, int]:
 
 def _called(name: str, function: Function, states: Floats, sizes: tuple[int, int]) -> Floats:
     """Return a function's values [n, A, d], checked."""
-    values = as_floats(name, function(states), "[n,A,d]")
+    values = as_floats(name, call(name, function, states), "[n,A,d]")
     expected = (len(states), *sizes)
     if values.shape != expected:
         raise InvalidModelError(f"{name} returns shape {list(values.shape)}; expected [n,A,d] = {list(expected)}.")

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from opdop.model.errors import InvalidModelError
-from opdop.model.validation import Floats, as_floats
+from opdop.model.validation import Floats, as_floats, as_number, as_vector, call, shown
 
 
 @runtime_checkable
@@ -44,7 +44,10 @@ class TruncatedNormal:
     deviation: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.mean) and math.isfinite(self.deviation) and self.deviation > 0.0):
+        for name in ("mean", "deviation"):
+            value = as_number(name, getattr(self, name), "a finite number", error=InvalidModelError)
+            object.__setattr__(self, name, value)
+        if not self.deviation > 0.0:
             raise InvalidModelError(f"{self} is no density; expected a finite mean and a positive deviation.")
         low, high = self._ends
         if not high - low > 1e-12:
@@ -58,11 +61,12 @@ class TruncatedNormal:
     def pdf(self, points: Floats) -> Floats:
         """Return the density [n] at points [n, 1]."""
         low, high = self._ends
-        z = (points[:, 0] - self.mean) / self.deviation
+        z = (_points(points, 1)[:, 0] - self.mean) / self.deviation
         return np.asarray(np.exp(-0.5 * z**2) / (self.deviation * math.sqrt(2.0 * math.pi) * (high - low)))
 
     def draw(self, uniforms: Floats) -> Floats:
         """Return the point [1] of one uniform."""
+        uniforms = as_vector("uniforms", uniforms, 1, "dim")
         low, high = self._ends
         x = self.mean + self.deviation * float(special.ndtri(low + float(uniforms[0]) * (high - low)))
         return np.array([min(max(x, 0.0), 1.0)])
@@ -84,11 +88,12 @@ class Steps:
     def pdf(self, points: Floats) -> Floats:
         """Return the density [n] at points [n, 1]."""
         n = len(self.masses)
-        cells = np.minimum((points[:, 0] * n).astype(np.int64), n - 1)
+        cells = np.minimum((_points(points, 1)[:, 0] * n).astype(np.int64), n - 1)
         return np.asarray(np.array(self.masses)[cells] * n)
 
     def draw(self, uniforms: Floats) -> Floats:
         """Return the point [1] of one uniform."""
+        uniforms = as_vector("uniforms", uniforms, 1, "dim")
         masses = np.array(self.masses)
         ends = np.cumsum(masses)
         u = float(uniforms[0]) * ends[-1]
@@ -104,8 +109,8 @@ class Product:
     parts: tuple[Density, ...]
 
     def __init__(self, *parts: Density) -> None:
-        if not parts or any(not isinstance(part, Density) or part.dim != 1 for part in parts):
-            raise InvalidModelError(f"the product's parts are {parts}; expected densities on [0, 1].")
+        if not parts or any(not is_density(part, 1) for part in parts):
+            raise InvalidModelError(f"the product's parts are {shown(parts)}; expected densities on [0, 1].")
         object.__setattr__(self, "parts", parts)
 
     @property
@@ -115,8 +120,40 @@ class Product:
 
     def pdf(self, points: Floats) -> Floats:
         """Return the density [n] at points [n, dim]."""
+        points = _points(points, self.dim)
         return np.asarray(np.prod([part.pdf(points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
 
     def draw(self, uniforms: Floats) -> Floats:
         """Return the point [dim] of uniforms [dim]."""
+        uniforms = as_vector("uniforms", uniforms, self.dim, "dim")
         return np.concatenate([part.draw(uniforms[i : i + 1]) for i, part in enumerate(self.parts)])
+
+
+def is_density(value: Any, dim: int) -> bool:
+    """Return whether a value is a density in dimension `dim`; a class of densities is none."""
+    return isinstance(value, Density) and not isinstance(value, type) and value.dim == dim
+
+
+def values_of(density: Density, points: Floats) -> Floats:
+    """Return a density's values [n] at points [n, dim], checked: somebody else may have written it."""
+    values = as_vector("the density", call("the density", density.pdf, points), len(points), "n")
+    if values.min() < 0.0:
+        at = points[int(np.argmin(values))]
+        raise InvalidModelError(f"the density at {shown(at)} is {values.min():g}; expected at least 0.")
+    return values
+
+
+def draw_from(density: Density, uniforms: Floats) -> Floats:
+    """Return the point [dim] that a density draws from uniforms [dim], checked."""
+    point = as_vector("the drawn state", call("the density", density.draw, uniforms), len(uniforms), "dim")
+    if point.min() < 0.0 or point.max() > 1.0:
+        raise InvalidModelError(f"the drawn state is {shown(point)}; expected numbers in [0, 1].")
+    return point
+
+
+def _points(points: Any, dim: int) -> Floats:
+    """Return points as an array [n, dim]."""
+    array = as_floats("points", points, f"[n,{dim}]")
+    if array.ndim != 2 or array.shape[1] != dim:
+        raise InvalidModelError(f"points have shape {list(array.shape)}; expected [n,{dim}].")
+    return array

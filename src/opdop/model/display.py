@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from opdop.model.errors import InvalidModelError
+from opdop.model.validation import as_number, as_text, as_whole, shown
+
+_LARGEST_MAP = 10_000_000  # cells
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,12 @@ class Quantity:
     unit: str = ""
     scale: float = 1.0
     offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set(self, {name: as_text(f"{name} of a quantity", getattr(self, name)) for name in ("name", "unit")})
+        for name in ("scale", "offset"):
+            value = as_number(f"{name} of {self.name!r}", getattr(self, name), "a number", error=InvalidModelError)
+            _set(self, {name: value})
 
     def shown(self, value: float) -> float:
         """Return an episode total in the problem's own units."""
@@ -59,6 +72,18 @@ class Geometry:
     row_label: str = ""
     column_label: str = ""
 
+    def __post_init__(self) -> None:
+        _set(self, {name: as_text(name, getattr(self, name)) for name in ("row_label", "column_label")})
+        cells = _each("cells", self.cells, lambda name, cell: None if cell is None else _pair(name, cell))
+        walls = _each("walls", self.walls, _pair)
+        placed = [cell for cell in (*cells, *walls) if cell is not None]
+        if not any(cell is not None for cell in cells) or min(map(min, placed)) < 0:
+            raise InvalidModelError("a map needs at least one state, and its rows and columns begin at 0.")
+        if (1 + max(row for row, _ in placed)) * (1 + max(column for _, column in placed)) > _LARGEST_MAP:
+            raise InvalidModelError(f"the map is too large; expected at most {_LARGEST_MAP:,} cells.")
+        marks = {as_whole("marks", x): as_text(f"marks[{x}]", mark) for x, mark in _items("marks", self.marks)}
+        _set(self, {"cells": cells, "walls": walls, "arrows": _each("arrows", self.arrows, _pair), "marks": marks})
+
 
 @dataclass(frozen=True)
 class Display:
@@ -72,7 +97,52 @@ class Display:
     geometry: Geometry | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check the types, and clean the names: no control character may reach a terminal or a figure."""
+        _set(self, {name: as_text(f"{name} of the display", getattr(self, name)) for name in ("name", "summary")})
+        _set(self, {name: _each(name, getattr(self, name), as_text) for name in ("state_names", "action_names")})
+        _set(self, {"quantities": _each("quantities", self.quantities, _quantity)})
+        if self.geometry is not None and not isinstance(self.geometry, Geometry):
+            raise InvalidModelError(f"geometry is {shown(self.geometry)}; expected an opdop.model.Geometry.")
+        parameters = {
+            as_text("a parameter's name", key): as_text(f"{key}", value) if isinstance(value, str) else value
+            for key, value in _items("parameters", self.parameters)
+        }
+        _set(self, {"parameters": parameters})
+
     @classmethod
     def plain(cls, constraints: int) -> Display:
         """Return the display of a model without names and units."""
         return cls("model", quantities=(Quantity("reward"), *(Quantity(f"utility {i}") for i in range(constraints))))
+
+
+def _set(instance: object, values: Mapping[str, object]) -> None:
+    """Set fields of a frozen dataclass while it is made."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def _each(name: str, values: Any, check: Callable[[str, Any], Item]) -> tuple[Item, ...]:
+    """Return a sequence as a tuple, each entry checked."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidModelError(f"{name} is {shown(values)} ({type(values).__name__}); expected a tuple.")
+    return tuple(check(f"{name}[{i}]", value) for i, value in enumerate(values))
+
+
+def _items(name: str, values: Any) -> Iterable[tuple[Any, Any]]:
+    if not isinstance(values, Mapping):
+        raise InvalidModelError(f"{name} is {shown(values)} ({type(values).__name__}); expected a dict.")
+    return values.items()
+
+
+def _quantity(name: str, value: Any) -> Quantity:
+    if not isinstance(value, Quantity):
+        raise InvalidModelError(f"{name} is {shown(value)} ({type(value).__name__}); expected an opdop.Quantity.")
+    return value
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    pair = _each(name, value, as_whole)
+    if len(pair) != 2:
+        raise InvalidModelError(f"{name} has {len(pair)} numbers; expected 2, a row and a column.")
+    return pair

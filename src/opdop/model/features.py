@@ -6,7 +6,6 @@ for finitely many states.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,17 @@ from scipy import sparse
 
 from opdop.kernels.features import Embedded, Form, Listed, Table, integrate_all
 from opdop.model.errors import InvalidModelError
-from opdop.model.validation import Floats, as_floats, as_size, check_sparse, check_sparse_rows
+from opdop.model.validation import (
+    Floats,
+    as_floats,
+    as_number,
+    as_size,
+    as_vector,
+    check_memory,
+    check_sparse_rows,
+    read_sparse,
+    shown,
+)
 
 if TYPE_CHECKING:
     from opdop.model.continuous_features import Carried
@@ -45,6 +54,23 @@ class Features:
     varphi: Floats  # [d2, A*S], by action; empty for one-hot
     carried: Carried | None = None  # of continuous states: those at which value functions are stored
 
+    def __post_init__(self) -> None:
+        """Check that all sizes fit: compiled code would read and write beyond arrays that do not."""
+        for name in ("num_states", "num_actions", "kernel_dim", "signal_dim"):
+            object.__setattr__(self, name, as_size(name, getattr(self, name)))
+        for name in ("kernel_norm", "signal_norm"):
+            value = as_number(name, getattr(self, name), "a bound on a norm, above 0", error=InvalidModelError)
+            object.__setattr__(self, name, value)
+            if not value > 0.0:
+                raise InvalidModelError(f"{name} is {value:g}; expected a bound on a norm, above 0.")
+        S, A, d1, d2 = self.num_states, self.num_actions, self.kernel_dim, self.signal_dim
+        varphi = (0, A * S) if self.form is None else (d2, A * S)
+        if np.shape(self.varphi) != varphi or not _fits(self.form, S, A, d1, d2):
+            raise InvalidModelError(
+                f"psi or varphi does not fit {S} states, {A} actions, d1 = {d1} and d2 = {d2}; the functions of "
+                "opdop.model.features make features that do."
+            )
+
     @property
     def blocks(self) -> int:
         """The number of regressions for the kernel: one for each pair if features are one-hot, otherwise one."""
@@ -58,9 +84,8 @@ class Features:
     def integrate(self, v: Any) -> Floats:
         """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""
         S, A = self.num_states, self.num_actions
-        values = np.ascontiguousarray(v, dtype=np.float64)
-        if values.shape != (S,):
-            raise InvalidModelError(f"V has shape {list(values.shape)}; expected [S] = [{S}].")
+        values = as_vector("V", v, S, "S")
+        check_memory(16.0 * S * A * self.kernel_dim, f"phi of {S:,} states and {A:,} actions, d1 = {self.kernel_dim:,}")
         if self.form is None:
             phi = np.zeros((S * A, S * A, S))
             phi[np.arange(S * A), np.arange(S * A)] = values
@@ -73,12 +98,14 @@ class Features:
         """Return varphi as [S, A, d2]."""
         S, A = self.num_states, self.num_actions
         if self.form is None:
+            check_memory(8.0 * (S * A) ** 2, f"varphi of {S:,} states and {A:,} actions")
             return np.eye(S * A).reshape(S, A, S * A)
         return self.varphi.reshape(self.signal_dim, A, S).transpose(2, 1, 0).copy()
 
     def kernel(self, weights: Floats) -> Any:
         """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense."""
         S, A = self.num_states, self.num_actions
+        weights = as_vector("weights", weights, self.kernel_dim, "d1")
         if self.form is None:
             return weights.reshape(S * A, S)
         if isinstance(self.form, Listed):
@@ -92,6 +119,7 @@ class Features:
     def signals(self, weights: Floats) -> Floats:
         """Return the signal of weights [d2] as [S, A]."""
         S, A = self.num_states, self.num_actions
+        weights = as_vector("weights", weights, self.signal_dim, "d2")
         return weights.reshape(S, A) if self.form is None else self._by_state(weights @ self.varphi)
 
     def integral_norms(self) -> Floats:
@@ -145,16 +173,18 @@ def one_hot(num_states: int, num_actions: int) -> Features:
     return Features("one-hot", S, A, S * S * A, S * A, 1.0, 1.0, None, np.empty((0, A * S)))
 
 
-def mixture(bases: Sequence[Any], varphi: Any) -> Features:
+def mixture(bases: Any, varphi: Any) -> Features:
     """Return the features of a mixture of known kernels: psi_i(x, a, y) = P_i(y | x, a), with weights that sum to 1.
 
     bases: d kernels, each [S, A, S] or scipy.sparse [S*A, S]. varphi: [S, A, d2].
     """
     signal_table, S, A = _varphi(varphi)
-    if sparse.issparse(bases) or not isinstance(bases, (Sequence, np.ndarray)):
-        found = "a scipy.sparse matrix" if sparse.issparse(bases) else f"{reprlib.repr(bases)} ({type(bases).__name__})"
+    if isinstance(bases, np.ndarray) and bases.ndim:
+        bases = list(bases)
+    if not isinstance(bases, Sequence):
+        found = "a scipy.sparse matrix" if sparse.issparse(bases) else f"{shown(bases)} ({type(bases).__name__})"
         raise InvalidModelError(f"bases is {found}; expected a list of kernels.")
-    if not len(bases):
+    if not bases:
         raise InvalidModelError("bases is empty; expected at least one kernel.")
     form = _listed([_base(f"bases[{i}]", base, S, A)[_turned(S, A)] for i, base in enumerate(bases)])
     d2 = len(signal_table)
@@ -226,9 +256,7 @@ def _base(name: str, base: Any, S: int, A: int) -> Any:
     if sparse.issparse(base):
         if base.shape != (S * A, S):
             raise InvalidModelError(f"{name} has shape {list(base.shape)}; expected [S*A,S] = [{S * A},{S}].")
-        check_sparse(name, base)
-        matrix = sparse.csr_array(base, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
+        matrix = read_sparse(name, base)
     else:
         table = as_floats(name, base, f"[S,A,S] = [{S},{A},{S}]")
         if table.shape != (S, A, S):
@@ -236,3 +264,26 @@ def _base(name: str, base: Any, S: int, A: int) -> Any:
         matrix = sparse.csr_array(table.reshape(S * A, S))
     check_sparse_rows(name, matrix, A, _ROW_SUMS)
     return matrix
+
+
+def _fits(form: Any, S: int, A: int, d1: int, d2: int) -> bool:
+    """Return whether psi has the sizes that go with it, and lists refer to states and entries that there are."""
+    if form is None:
+        return (d1, d2) == (S * S * A, S * A)
+    if not isinstance(form, Form) or any(not isinstance(part, np.ndarray) for part in form):
+        return False
+    if isinstance(form, Table):
+        return form.psi.shape == (S, d1, A * S)
+    if isinstance(form, Embedded):
+        return (
+            form.left.shape[1:] == (A * S,) and form.right.shape[1:] == (S,) and len(form.left) * len(form.right) == d1
+        )
+    starts, successors = form.starts, form.successors
+    return bool(
+        starts.shape == (d1, A * S + 1)
+        and successors.shape == form.psi.shape
+        and starts.min() >= 0
+        and (np.diff(starts, axis=1) >= 0).all()
+        and starts.max() <= len(successors)
+        and (not len(successors) or (successors.min() >= 0 and successors.max() < S))
+    )

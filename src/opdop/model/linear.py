@@ -83,6 +83,8 @@ def read_weights(
     mixture's weights need not be shares, and a learner that assumed so would explore too little.
     """
     d1, d2 = features.kernel_dim, features.signal_dim
+    if horizon is not None:
+        horizon = as_size("horizon", horizon)
     theta = as_floats("kernel_weights", kernel_weights, f"[H,d1] = [H,{d1}]")
     if theta.shape[-1:] != (d1,) or theta.ndim not in (1, 2) or not len(theta):
         raise InvalidModelError(f"kernel_weights have shape {list(theta.shape)}; expected [H,{d1}] or [{d1}].")

@@ -9,7 +9,18 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from opdop.model.errors import InvalidModelError
-from opdop.model.validation import Floats, as_floats, as_size, check_distributions, first_index, number, place
+from opdop.model.validation import (
+    Floats,
+    as_floats,
+    as_index,
+    as_size,
+    call,
+    check_distributions,
+    check_memory,
+    first_index,
+    number,
+    place,
+)
 
 
 @runtime_checkable
@@ -55,6 +66,7 @@ class TabularPolicy:
     def uniform(cls, horizon: int, states: int, actions: int) -> TabularPolicy:
         """Return the policy that takes all actions with equal probability."""
         sizes = as_size("horizon", horizon), as_size("states", states), as_size("actions", actions)
+        _check_size(*sizes)
         return cls(np.full(sizes, 1.0 / actions))
 
     @classmethod
@@ -69,13 +81,16 @@ class TabularPolicy:
             index = first_index(bad)
             found = f"{place('actions', index)} is {number(chosen[index])}"
             raise InvalidModelError(f"{found}; expected a whole number in 0..{A - 1}.")
-        table = np.zeros((*chosen.shape, A))
+        H, S = chosen.shape
+        _check_size(H, S, A)
+        table = np.zeros((H, S, A))
         np.put_along_axis(table, chosen[..., None].astype(np.int64), 1.0, axis=2)
         return cls(table)
 
     def probabilities(self, stage: int, state: int) -> Floats:
-        """Return the probabilities of the actions, [A]."""
-        row: Floats = self.table[stage, state]
+        """Return the probabilities of the actions, [A]; raise InvalidParameterError if there is no such state."""
+        H, S, _ = self.table.shape
+        row: Floats = self.table[as_index("stage", stage, H), as_index("state", state, S)]
         return row
 
     def __repr__(self) -> str:
@@ -97,7 +112,7 @@ class PolicyMixture:
     def __init__(self, parts: Sequence[Any], weights: Any = None) -> None:
         try:
             given = tuple(parts)
-        except TypeError as error:
+        except Exception as error:  # a foreign object may raise anything while it is read
             found = type(parts).__name__
             raise InvalidModelError(f"the mixture's parts are {found}; expected a sequence of policies.") from error
         policies = tuple(as_policy(part) for part in given)
@@ -131,9 +146,14 @@ def as_policy(policy: Any) -> TabularPolicy:
 def fitting_table(policy: Any, horizon: int, states: int, actions: int) -> Floats:
     """Return any policy as a table [H, S, A]; raise InvalidModelError if it has other sizes."""
     if not isinstance(policy, TabularPolicy) and isinstance(policy, Policy):
-        policy = [[policy.probabilities(h, x) for x in range(states)] for h in range(horizon)]
+        ask = policy.probabilities
+        policy = [[call("the policy", ask, h, x) for x in range(states)] for h in range(horizon)]
     table, sizes = as_policy(policy).table, [horizon, states, actions]
     if list(table.shape) != sizes:
         found, expected = list(table.shape), ",".join(map(str, sizes))
         raise InvalidModelError(f"policy has shape {found}; expected [H,S,A] = [{expected}].")
     return table
+
+
+def _check_size(H: int, S: int, A: int) -> None:
+    check_memory(8.0 * H * S * A, f"a policy for {H:,} stages, {S:,} states and {A:,} actions")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from opdop.model.display import Display
+from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
 from opdop.model.simulator import KnownSimulator, Seed
+from opdop.model.validation import call, shown
 
 if TYPE_CHECKING:
     from opdop.model.cmdp import TabularCMDP
@@ -60,3 +62,18 @@ class Problem(Protocol):
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> KnownSimulator:
         """Return a simulator of the exact problem; with `noisy`, observed signals are 0 or 1 with the true means."""
         ...
+
+
+def as_tabular(problem: Any) -> TabularCMDP:
+    """Return the finite model of a problem, in which it is solved and measured.
+
+    Raises InvalidModelError if it is no problem.
+    """
+    from opdop.model.cmdp import TabularCMDP  # late: it imports this module
+
+    if not isinstance(problem, TabularCMDP) and (isinstance(problem, type) or not isinstance(problem, Problem)):
+        raise InvalidModelError(f"the problem is {shown(problem)}; expected a model, such as a TabularCMDP.")
+    model = call("tabular() of the problem", problem.tabular)
+    if not isinstance(model, TabularCMDP):
+        raise InvalidModelError(f"tabular() of the problem is {shown(model)}; expected a TabularCMDP.")
+    return model

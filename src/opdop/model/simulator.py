@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
+from opdop.model.errors import InvalidModelError
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import Policy, PolicyMixture, fitting_table
-from opdop.model.validation import Floats
+from opdop.model.validation import Floats, as_flag, as_generator, restore_generator
 
 if TYPE_CHECKING:
     from opdop.model.cmdp import TabularCMDP
@@ -27,6 +28,16 @@ class Episode:
     states: NDArray[Any]  # [H+1]; or [H+1, dim] where they are continuous
     actions: NDArray[np.int64]  # [H]
     signals: Floats  # [1+I, H], 0 the reward
+
+    def __post_init__(self) -> None:
+        """Make arrays of what is none; whether they fit a task is checked where an episode is learnt from."""
+        for name in ("states", "actions", "signals"):
+            value = getattr(self, name)
+            if not isinstance(value, np.ndarray):
+                try:
+                    object.__setattr__(self, name, np.asarray(value))
+                except Exception as error:  # a foreign object may raise anything while it is read
+                    raise InvalidModelError(f"the episode's {name} cannot be read as an array.") from error
 
 
 class Simulator(Protocol):
@@ -68,12 +79,18 @@ class ModelSimulator:
     """
 
     def __init__(self, cmdp: TabularCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
+        from opdop.model.cmdp import TabularCMDP  # late: it imports this module
+
+        if not isinstance(cmdp, TabularCMDP):
+            raise InvalidModelError(
+                f"cmdp is {type(cmdp).__name__}; expected a TabularCMDP. Other problems have `simulator()`."
+            )
         self.cmdp = cmdp
         self.problem: Problem = cmdp
-        self.noisy = noisy
-        self.generator = np.random.default_rng(seed)
+        self.noisy = as_flag("noisy", noisy)
+        self.generator = as_generator(seed)
         self.uniforms_per_episode = int(
-            dynamic_programming.count_uniforms(cmdp.horizon, 1 + cmdp.num_constraints, noisy)
+            dynamic_programming.count_uniforms(cmdp.horizon, 1 + cmdp.num_constraints, self.noisy)
         )
 
     def play(self, policy: Policy | PolicyMixture | Floats) -> Episode:
@@ -105,8 +122,8 @@ class ModelSimulator:
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Return to a saved state."""
-        self.generator.bit_generator.state = state
+        """Return to a saved state; raises OpdopError if it is none."""
+        restore_generator(self.generator, state)
 
 
 # The methods of ModelSimulator that a compiled loop replaces.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linprog
 
-from opdop.model import OpdopError, TabularCMDP
+from opdop.model import OpdopError, Problem, as_tabular
 from opdop.model.validation import Floats
 from opdop.planning.optimum import ROUNDING, Corner, Optimum, Oracle, assemble, settle_slater_gap
 
@@ -22,11 +22,12 @@ _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 _SHIFT = 2.0
 
 
-def solve_by_column_generation(cmdp: TabularCMDP) -> Optimum:
+def solve_by_column_generation(problem: Problem) -> Optimum:
     """Return the exact optimum of a model with any number of constraints.
 
     Raises InfeasibleError if no policy satisfies all of them.
     """
+    cmdp = as_tabular(problem)
     oracle = Oracle(cmdp)
     I = cmdp.num_constraints
     reward = np.eye(1 + I)[0]

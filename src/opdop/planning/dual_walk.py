@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from opdop.model import InvalidParameterError, TabularCMDP
+from opdop.model import InvalidParameterError, Problem, as_tabular
 from opdop.planning.optimum import ROUNDING, Optimum, Oracle, assemble, settle_slater_gap
 
 
-def solve_by_dual_walk(cmdp: TabularCMDP) -> Optimum:
+def solve_by_dual_walk(problem: Problem) -> Optimum:
     """Return the exact optimum of a model with one constraint.
 
     Raises InfeasibleError if no policy satisfies it, and InvalidParameterError if there are several.
     """
+    cmdp = as_tabular(problem)
     if cmdp.num_constraints != 1:
         raise InvalidParameterError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}.")
     oracle = Oracle(cmdp)

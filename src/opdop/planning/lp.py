@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from opdop.model import OpdopError, TabularCMDP
-from opdop.model.validation import Floats
+from opdop.model import OpdopError, Problem, TabularCMDP, as_tabular
+from opdop.model.validation import Floats, check_memory
 from opdop.planning.optimum import Optimum, settle_slater_gap
 from opdop.planning.values import Values, policy_with_occupancy
 
@@ -18,8 +18,9 @@ LP_TOLERANCE = 1e-7
 _INFEASIBLE = 2  # linprog's status
 
 
-def solve_lp(cmdp: TabularCMDP) -> Optimum:
+def solve_lp(problem: Problem) -> Optimum:
     """Return the exact optimum by three linear programs: largest slack, largest reward, and without constraints."""
+    cmdp = as_tabular(problem)
     flow, inflow, signals = occupancy_program(cmdp)
     slack = _solve_slack(cmdp, flow, inflow, signals)
     slater = signals @ slack.x[:-1]
@@ -51,6 +52,7 @@ def occupancy_program(cmdp: TabularCMDP) -> tuple[Any, Floats, Floats]:
     An occupancy q >= 0 satisfies: what leaves state y at stage h is what entered it from stage h - 1.
     """
     H, S, A = cmdp.horizon, cmdp.num_states, cmdp.num_actions
+    check_memory(8.0 * H * H + 100.0 * H * S * A, f"a linear program with {H * S * A:,} variables")
     leaving = sparse.kron(sparse.identity(S), np.ones((1, A)), format="csr")  # [S, S*A]
     blocks: list[list[Any]] = [[None] * H for _ in range(H)]
     for h in range(H):

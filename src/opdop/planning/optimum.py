@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
 from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
-from opdop.model.validation import Floats
+from opdop.model.validation import Floats, check_memory
 from opdop.planning.values import Values, policy_with_occupancy
 
 # Relative to the horizon: rounding in one backward pass stays well below ROUNDING; a Slater gap below
@@ -66,6 +66,9 @@ class Oracle:
     """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
 
     def __init__(self, cmdp: TabularCMDP) -> None:
+        H, S, A, I = cmdp.horizon, cmdp.num_states, cmdp.num_actions, cmdp.num_constraints
+        needed = 8.0 * H * S * ((6 + I) * A + 6)  # a few policies at once, as actions [H, S] and as tables [H, S, A]
+        check_memory(needed, f"solving a model of {H:,} stages, {S:,} states and {A:,} actions")
         self.cmdp = cmdp
         self.passes = 0
 

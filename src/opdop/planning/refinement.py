@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from opdop.model import InfeasibleError, Problem
+from opdop.model import InfeasibleError, Problem, as_tabular
 from opdop.planning.solver import solve
 
 
@@ -32,6 +32,7 @@ class Refinement:
 
 def refine(problem: Problem) -> Refinement | None:
     """Return what coarser discretisations tell about the error of the optimal value; None if the problem is exact."""
+    as_tabular(problem)
     grids = list(problem.refinements())
     if not grids:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opdop.model import Problem
+from opdop.model import Problem, as_tabular
 from opdop.planning.column_generation import solve_by_column_generation
 from opdop.planning.dual_walk import solve_by_dual_walk
 from opdop.planning.optimum import Optimum
@@ -14,7 +14,8 @@ def solve(problem: Problem) -> Optimum:
     Args:
         problem: a model, or a continuous problem, of which the discretisation is solved.
 
-    Raises InfeasibleError, with the best achievable utilities, if no policy satisfies all constraints.
+    Raises InfeasibleError, with the best achievable utilities, if no policy satisfies all constraints, and
+    InvalidModelError if this is no problem, or one that does not fit into memory.
 
     >>> import numpy as np
     >>> from opdop.model import TabularCMDP
@@ -23,5 +24,5 @@ def solve(problem: Problem) -> Optimum:
     >>> optimum.value, optimum.dual, optimum.slater_gap
     (1.0, array([1.]), 1.0)
     """
-    cmdp = problem.tabular()
+    cmdp = as_tabular(problem)
     return solve_by_dual_walk(cmdp) if cmdp.num_constraints == 1 else solve_by_column_generation(cmdp)

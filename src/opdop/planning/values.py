@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from opdop.kernels import dynamic_programming
-from opdop.model import PolicyMixture, Problem, TabularCMDP, TabularPolicy
+from opdop.model import InvalidModelError, PolicyMixture, Problem, TabularCMDP, TabularPolicy, as_tabular
 from opdop.model.policy import fitting_table
-from opdop.model.validation import Floats
+from opdop.model.validation import Floats, as_floats, check_memory, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ def evaluate(problem: Problem, policy: Any) -> Values:
     Those of a continuous problem are measured on its discretisation, for whose states the policy is then a table.
     Raises InvalidModelError if the policy does not fit the model.
     """
-    cmdp = problem.tabular()
+    cmdp = as_tabular(problem)
     if isinstance(policy, PolicyMixture):
         parts = [evaluate(cmdp, part).totals for part in policy.parts]
         return Values.of(policy.weights @ np.array(parts))
@@ -46,15 +46,19 @@ def evaluate(problem: Problem, policy: Any) -> Values:
     return Values.of(v[:, 0] @ cmdp.initial)
 
 
-def value_functions(cmdp: TabularCMDP, policy: Any) -> Floats:
+def value_functions(problem: Problem, policy: Any) -> Floats:
     """Return the value of every signal at every stage and state, [1+I, H+1, S]."""
-    v = np.empty((1 + cmdp.num_constraints, cmdp.horizon + 1, cmdp.num_states))
+    cmdp = as_tabular(problem)
+    J, H, S = 1 + cmdp.num_constraints, cmdp.horizon, cmdp.num_states
+    check_memory(8.0 * J * (H + 1) * S, f"the values of {J} signals at {H:,} stages and {S:,} states")
+    v = np.empty((J, H + 1, S))
     dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, _table(cmdp, policy), v)
     return v
 
 
-def occupancy(cmdp: TabularCMDP, policy: Any) -> Floats:
+def occupancy(problem: Problem, policy: Any) -> Floats:
     """Return the probability of each state and action at each stage, [H, S, A]."""
+    cmdp = as_tabular(problem)
     if isinstance(policy, PolicyMixture):
         total = np.zeros((cmdp.horizon, cmdp.num_states, cmdp.num_actions))
         for weight, part in zip(policy.weights, policy.parts, strict=True):
@@ -72,18 +76,23 @@ def policy_with_occupancy(visits: Floats, unvisited: Floats | float) -> TabularP
         visits: how often each state and action is visited at each stage, [H, S, A]; nowhere negative, of any scale.
         unvisited: the action probabilities, [H, S, A] or one number, in states that are never visited.
     """
+    visits = as_floats("visits", visits, "[H,S,A]")
+    if visits.ndim != 3 or (visits < 0.0).any():
+        raise InvalidModelError(f"visits have shape {list(visits.shape)}; expected [H,S,A], nowhere negative.")
     states = visits.sum(axis=2, keepdims=True)
     shares = visits / np.where(states > 0.0, states, 1.0)
     return TabularPolicy(np.where(states > 0.0, shares, unvisited))
 
 
-def to_markov(cmdp: TabularCMDP, mixture: PolicyMixture) -> TabularPolicy:
+def to_markov(problem: Problem, mixture: PolicyMixture) -> TabularPolicy:
     """Return one Markov policy with exactly the occupancy, hence the values, of an episode-level mixture.
 
     In states that no part visits, the heaviest part decides.
     """
+    if not isinstance(mixture, PolicyMixture):
+        raise InvalidModelError(f"mixture is {shown(mixture)}; expected a PolicyMixture.")
     heaviest = mixture.parts[int(np.argmax(mixture.weights))]
-    return policy_with_occupancy(occupancy(cmdp, mixture), heaviest.table)
+    return policy_with_occupancy(occupancy(problem, mixture), heaviest.table)
 
 
 def _table(cmdp: TabularCMDP, policy: Any) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from opdop.algorithms import Task
 from opdop.model import Features, InvalidParameterError, Problem, Simulator
 from opdop.runs.config import RunConfig
-from opdop.runs.files import damaged, read_arrays
+from opdop.runs.files import as_folder, damaged, read_arrays
 
 CHECKPOINT = "checkpoint.npz"
 KIND = "an opdop checkpoint of format 3"
@@ -37,11 +37,11 @@ def read_config(folder: str | Path) -> RunConfig:
 
     Raises DamagedFileError if the file is not a whole checkpoint.
     """
-    path = Path(folder) / CHECKPOINT
+    path = as_folder("folder", folder) / CHECKPOINT
     meta, _ = read_arrays(path, kind=KIND)
     try:
         return RunConfig.of(meta["config"])
-    except (KeyError, InvalidParameterError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise damaged(path, KIND, error) from error
 
 

@@ -6,8 +6,6 @@ report prints all read this list. A new setting is one new field of `RunConfig`.
 
 from __future__ import annotations
 
-import math
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opdop.model import InvalidParameterError
-from opdop.model.validation import MOST_EPISODES, check_failure_probability, is_number
+from opdop.model.validation import MOST_EPISODES, as_flag, as_number, check_failure_probability, is_number, shown
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
@@ -42,7 +40,7 @@ def whole(least: int, most: int) -> Check:
         if is_number(value) and least <= value <= most and value == int(value):
             return int(value)
         raise InvalidParameterError(
-            f"{name} is {reprlib.repr(value)}; expected a whole number, at least {least}, at most {most}."
+            f"{name} is {shown(value)}; expected a whole number, at least {least}, at most {most}."
         )
 
     return check
@@ -50,22 +48,15 @@ def whole(least: int, most: int) -> Check:
 
 def positive(name: str, value: Any) -> float:
     """Return a positive finite number."""
-    if is_number(value) and 0.0 < value < math.inf:
-        return float(value)
-    raise InvalidParameterError(f"{name} is {reprlib.repr(value)}; expected a positive number.")
-
-
-def truth(name: str, value: Any) -> bool:
-    """Return True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidParameterError(f"{name} is {reprlib.repr(value)}; expected True or False.")
-    return bool(value)
+    if (number := as_number(name, value, "a positive number")) > 0.0:
+        return number
+    raise InvalidParameterError(f"{name} is {shown(value)}; expected a positive number.")
 
 
 def text(name: str, value: Any) -> str:
-    """Return a text."""
-    if not isinstance(value, str) or not value:
-        raise InvalidParameterError(f"{name} is {reprlib.repr(value)}; expected a name.")
+    """Return a text of letters that a terminal can show."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise InvalidParameterError(f"{name} is {shown(value)}; expected a name.")
     return value
 
 
@@ -79,14 +70,14 @@ def positive_numbers(name: str, value: Any) -> dict[str, float]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidParameterError(f"{name} is {reprlib.repr(value)}; expected names with numbers, {{'name': 1.0}}.")
+        raise InvalidParameterError(f"{name} is {shown(value)}; expected names with numbers, {{'name': 1.0}}.")
     return {text(f"a name in {name}", key): positive(key, each) for key, each in value.items()}
 
 
 def plain_values(name: str, value: Any) -> dict[str, Any]:
     """Return names with plain values: numbers, texts, truth values, None, or sequences of them."""
     if not isinstance(value, Mapping):
-        raise InvalidParameterError(f"{name} is {reprlib.repr(value)}; expected names with values, {{'name': 1}}.")
+        raise InvalidParameterError(f"{name} is {shown(value)}; expected names with values, {{'name': 1}}.")
     return {text(f"a name in {name}", key): _plain(f"{name}[{key!r}]", each) for key, each in value.items()}
 
 
@@ -180,7 +171,7 @@ class RunConfig:
         label="dual bound {}",
     )
     noisy: bool = _setting(
-        False, truth, flag="--noisy", help="Observe rewards and utilities as random 0 or 1.", label="noisy"
+        False, as_flag, flag="--noisy", help="Observe rewards and utilities as random 0 or 1.", label="noisy"
     )
     measure_every: int = _setting(
         1,
@@ -210,7 +201,7 @@ class RunConfig:
         Raises InvalidParameterError if a setting is missing, unknown or wrong.
         """
         if not isinstance(record, Mapping) or record.keys() != settings().keys():
-            found = reprlib.repr(sorted(map(str, record)) if isinstance(record, Mapping) else record)
+            found = shown(sorted(map(str, record)) if isinstance(record, Mapping) else record)
             raise InvalidParameterError(f"a configuration has {found}; expected {', '.join(settings())}.")
         return cls(**record)
 
@@ -256,9 +247,13 @@ def exact_text(value: Any) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
+    value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
     if isinstance(value, (list, tuple)):
         return tuple(_plain(name, each) for each in value)
-    value = value.item() if hasattr(value, "item") else value
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, bool):
         return value
-    raise InvalidParameterError(f"{name} is {reprlib.repr(value)}; expected a number, a text, or a list of them.")
+    if isinstance(value, int) and abs(value) <= LARGEST_SEED:
+        return int(value)
+    if (isinstance(value, float) and not math.isnan(value)) or (isinstance(value, str) and value.isprintable()):
+        return value
+    raise InvalidParameterError(f"{name} is {shown(value)}; expected a number, a text, or a list of them.")

@@ -18,8 +18,9 @@ import os
 import re
 import secrets
 import stat
+import threading
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,8 +28,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from opdop.model import OpdopError
-from opdop.model.validation import printable
+from opdop.model import InvalidParameterError, OpdopError
+from opdop.model.validation import printable, shown
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,11 +40,93 @@ _SEAL = b"opdop file 1, sha256 "  # the zip's comment, followed by the digest in
 _DIGITS = 64
 _NUMBERS = "biufc"  # the kinds of dtype that may be stored
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+_OWNER = ".owner"  # the file that the owner of a folder locks
 _OLD = 600.0  # seconds after its last change, a temporary file is a leftover of a process that was killed
 
 
 class DamagedFileError(OpdopError):
     """A file that opdop did not write as it is: damaged, truncated, foreign or malicious."""
+
+
+def as_folder(name: str, path: Any) -> Path:
+    """Return the path of a folder; raises InvalidParameterError if it cannot be one."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(text := os.fspath(path), str) or "\0" in text:
+        raise InvalidParameterError(f"{name} is {shown(path)}; expected the path of a folder.")
+    return Path(text)
+
+
+# Locks -----------------------------------------------------------------------------------------------------------
+
+_held: dict[str, tuple[int, int]] = {}  # the process and the thread that own a folder
+
+
+@contextlib.contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Own a folder while the context lasts: no other process and no other thread writes a run into it.
+
+    In one thread such contexts may be nested. The system ends the ownership of a process that dies. Where the file
+    system has no locks, nobody is refused. Raises OpdopError if another owns the folder, or it cannot be written.
+    """
+    name, me = os.path.realpath(folder), (os.getpid(), threading.get_ident())
+    if _held.get(name) == me:
+        yield
+        return
+    file = _own(folder)
+    _held[name] = me
+    try:
+        yield
+    finally:
+        del _held[name]
+        with contextlib.suppress(OSError):
+            os.unlink(folder / _OWNER)
+        os.close(file)
+
+
+def _own(folder: Path) -> int:
+    """Return a file of a folder that only this process has locked."""
+    path = folder / _OWNER
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        if not try_lock(file):
+            who = printable(os.pread(file, 200, 0).decode(errors="replace")) or "unknown"
+            os.close(file)
+            raise OpdopError(
+                f"{printable(str(folder))} is in use: another process ({who}) writes a run into it. "
+                "Wait until it has ended, or name another folder."
+            )
+        if is_file(file, path):
+            with contextlib.suppress(OSError):  # only shown to people
+                os.pwrite(file, f"{os.getpid()} on {os.uname().nodename}".encode(), 0)
+            return file
+        os.close(file)  # its owner has just removed it
+
+
+def try_lock(file: int, *, shared: bool = False) -> bool:
+    """Lock a file until it is closed or its process ends; return False if another process holds a lock.
+
+    Where there are no locks, an exclusive one is always granted and a shared one never.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return not shared
+    return True
+
+
+def is_file(file: int, path: Path) -> bool:
+    """Return whether an open file is still the one with this name."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 # Writing ---------------------------------------------------------------------------------------------------------
@@ -66,10 +149,14 @@ def write_whole(path: Path, content: str | bytes | memoryview | Callable[[Binary
         except FileNotFoundError:
             _write_once(path, content)
     except OSError as error:
-        raise OpdopError(
-            f"{path} cannot be written: {error.strerror or error}. What was there before is unchanged; "
-            "make room, or name another folder."
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> OpdopError:
+    return OpdopError(
+        f"{printable(str(path))} cannot be written: {error.strerror or error}. What was there before is unchanged; "
+        "make room, or name another folder."
+    )
 
 
 def _write_once(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -113,8 +200,11 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArr
     if len(text) > _LARGEST_META:
         raise OpdopError(f"{path} cannot be written: {len(text)} bytes of names and settings; at most {_LARGEST_META}.")
     for name, array in arrays.items():
-        if array.dtype.kind not in _NUMBERS or not _NAME.fullmatch(name):
-            raise OpdopError(f"{path} cannot be written: {name!r} is {array.dtype}; expected a plain name and numbers.")
+        if getattr(array, "dtype", np.dtype(object)).kind not in _NUMBERS or not _NAME.fullmatch(str(name)):
+            found = getattr(array, "dtype", shown(array))
+            raise OpdopError(
+                f"{path} cannot be written: {shown(name)} is {found}; expected a plain name and an array of numbers."
+            )
 
     def write(file: BinaryIO) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

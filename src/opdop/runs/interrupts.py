@@ -14,8 +14,8 @@ _PATIENCE = 2.0  # seconds after which a second signal takes effect at once; lau
 class Interrupts:
     """While this is active, a signal only sets `pending`; calling `answer` or leaving the block lets it take effect.
 
-    A second signal, more than two seconds after the first, takes effect at once. Signals that were ignored before stay
-    ignored.
+    A second signal, more than two seconds after the first, has at once the effect that it has outside of the block: a
+    program that waits for something that never comes can be ended. Signals that were ignored before stay ignored.
     """
 
     def __init__(self) -> None:
@@ -35,16 +35,20 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        self._give_back()
         if kind is None:
             self.answer()
+
+    def _give_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.pending is None:
             self.pending, self._since = number, time.monotonic()
         elif time.monotonic() - self._since > _PATIENCE:
-            self.answer()
+            self._give_back()
+            signal.raise_signal(number)
 
     def answer(self) -> None:
         """Leave as the signal asks: KeyboardInterrupt for Ctrl-C, exit status 143 for SIGTERM."""

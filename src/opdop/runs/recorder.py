@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.saved_state import fitting
+from opdop.algorithms.saved_state import fitting, under
 from opdop.metrics import Sums, increments, violation
 from opdop.model import OpdopError
-from opdop.model.validation import Floats
+from opdop.model.validation import MOST_EPISODES, Floats
 
 
 def recorded_episodes(planned: int, records: int) -> NDArray[np.int64]:
@@ -78,13 +78,15 @@ class Recorder:
     """Sums over all episodes, and a history of some of them.
 
     A row of the history holds an episode's true totals, estimates and multipliers, and the sums up to and including it.
+    `records` episodes of the plan are kept, and fewer than `records` after it, however many are played.
     """
 
     def __init__(self, thresholds: Floats, optimal_value: float, planned: int, records: int) -> None:
         I = len(thresholds)
         self.thresholds, self.optimal_value = thresholds, optimal_value
         self.kept = recorded_episodes(planned, records)
-        self.beyond = max(planned // records, 1)  # after the plan, one episode in this many is kept
+        self.planned, self.records = int(self.kept[-1]), records
+        self.stride = max(planned // records, 1)  # after the plan, one episode in this many is kept
         self.columns = columns(I)
         self.episodes = 0
         self.sums = Sums(I)
@@ -103,13 +105,34 @@ class Recorder:
         worst = violation(running[:, 2 + I : 2 + 2 * I])
         numbers = self.episodes + 1 + np.arange(len(totals))
         self.episodes += len(totals)
-        wanted = np.isin(numbers, self.kept) | (
-            (numbers > self.kept[-1]) & ((numbers - self.kept[-1]) % self.beyond == 0)
-        )
         table = np.column_stack([numbers, totals, estimates, dual, running, worst])
+        if self._thin_out():
+            self.rows = [rows[self._is_kept(rows[:, 0])] for rows in self.rows]
+        wanted = self._is_kept(numbers)
         if wanted.any():
             self.rows.append(table[wanted])
         self.last = table[-1]
+
+    def _thin_out(self) -> bool:
+        """Double the stride whenever as many episodes after the plan are kept as of it; return whether it changed.
+
+        So a history has less than twice `records` rows. Which ones depends on the number of episodes only.
+        """
+        before = self.stride
+        while (self.episodes - self.planned) // self.stride >= self.records:
+            self.stride *= 2
+        return self.stride > before
+
+    def _is_kept(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which episodes of these numbers are kept."""
+        after = (numbers > self.planned) & ((numbers - self.planned) % self.stride == 0)
+        kept: NDArray[np.bool_] = after | np.isin(numbers, self.kept)
+        return kept
+
+    def _numbers(self) -> NDArray[np.int64]:
+        """Return the episodes that the history keeps now."""
+        after = np.arange(self.planned + self.stride, self.episodes + 1, self.stride)
+        return np.concatenate([self.kept[self.kept <= self.episodes], after])
 
     def _hold(self, totals: Floats) -> Floats:
         """Fill in the totals of unmeasured episodes by those measured last."""
@@ -144,7 +167,7 @@ class Recorder:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
-        rows = state.get("rows", np.empty(0))
+        rows = under(state, "").get("rows", np.empty(0))
         if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise OpdopError(
                 f"the saved history is {rows.dtype} {list(rows.shape)}; expected {len(self.columns)} columns."
@@ -159,4 +182,11 @@ class Recorder:
             if name not in state or state[name].shape != like.shape or state[name].dtype != like.dtype:
                 raise OpdopError(f"the saved {name!r} does not fit.")
             like[:] = state[name]
+        if not 0 <= self.episodes <= MOST_EPISODES or (self.episodes and self.last[0] != self.episodes):
+            raise OpdopError(f"the saved history does not end at its episode {self.episodes}.")
+        self._thin_out()
+        with np.errstate(invalid="ignore"):
+            rows = rows[self._is_kept(rows[:, 0])]
+        if not np.array_equal(rows[:, 0], self._numbers()):
+            raise OpdopError("the saved history does not have the episodes that are kept.")
         self.rows = [rows]

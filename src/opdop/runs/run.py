@@ -18,7 +18,7 @@ from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, 
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
-from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays, write_whole
+from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
 
 RUN = "run.npz"
@@ -75,7 +75,7 @@ class Run:
 
         Each file is written whole or not at all, and `load` reads run.npz only. Raises OpdopError if that fails.
         """
-        folder = Path(folder)
+        folder = as_folder("folder", folder)
         meta = {
             "kind": KIND,
             "config": self.config.record(),
@@ -85,15 +85,20 @@ class Run:
             "seconds": self.seconds,
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
         }
+        table = self.parquet()
+        write_arrays(folder / RUN, meta, self._arrays())
+        write_whole(folder / HISTORY, table)
+        return folder
+
+    def parquet(self) -> bytes:
+        """Return the history as a Parquet file with the meaning and the unit of each column."""
         table = io.BytesIO()
         about = {
             "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
         }
         self.history.write_parquet(table, metadata=about)
-        write_arrays(folder / RUN, meta, self._arrays())
-        write_whole(folder / HISTORY, table.getbuffer())
-        return folder
+        return table.getvalue()
 
     def _arrays(self) -> Arrays:
         arrays: Arrays = {
@@ -125,7 +130,7 @@ class Run:
     @classmethod
     def load(cls, folder: str | Path) -> Run:
         """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
-        path = Path(folder) / RUN
+        path = as_folder("folder", folder) / RUN
         meta, arrays = read_arrays(path, kind=KIND)
         try:
             return _run_of(meta, arrays)

@@ -7,8 +7,8 @@ same seed gives bitwise the same run either way, in pieces of any size, interrup
 
 from __future__ import annotations
 
+import contextlib
 import os
-import reprlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ import numpy as np
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
 from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.sizes import as_learner, as_task, check_room
 from opdop.algorithms.task import by_action, swapped
 from opdop.envs import make
 from opdop.kernels import loops
@@ -27,6 +28,7 @@ from opdop.model import (
     CompiledSimulator,
     Display,
     Episode,
+    InvalidModelError,
     InvalidParameterError,
     KnownSimulator,
     OpdopError,
@@ -36,7 +38,8 @@ from opdop.model import (
     TabularCMDP,
     TabularPolicy,
 )
-from opdop.model.validation import MOST_EPISODES, Floats
+from opdop.model.policy import fitting_table
+from opdop.model.validation import MOST_EPISODES, Floats, as_flag, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -47,10 +50,19 @@ from opdop.runs.checkpoint import (
     resumable,
 )
 from opdop.runs.config import RunConfig, settings, whole
-from opdop.runs.files import Arrays, damaged, plain, read_arrays, write_arrays
+from opdop.runs.files import (
+    Arrays,
+    DamagedFileError,
+    as_folder,
+    damaged,
+    owned,
+    plain,
+    read_arrays,
+    write_arrays,
+)
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
-from opdop.runs.run import Run
+from opdop.runs.run import RUN, Run
 
 _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
@@ -118,8 +130,8 @@ def train(
         checkpoint: a folder. The run is saved there every `checkpoint_seconds`, and when it is interrupted. Called
             again with the same arguments, it continues from there and gives the same result as without interruption.
             On Ctrl-C or SIGTERM the run is saved and ends after the current piece. If the folder cannot be written,
-            the run ends with an error, and the previous checkpoint stays. Two processes may use one folder at the same
-            time: each checkpoint replaces the file as a whole.
+            the run ends with an error, and the previous checkpoint stays. Only one process at a time may use a folder,
+            and it may hold nothing of another run.
         checkpoint_seconds: seconds between two checkpoints.
         start: a run to continue; a checkpoint in the folder takes precedence.
         progress: a function that is called about ten times a second.
@@ -127,8 +139,9 @@ def train(
             with overridden methods is always run step by step.
         piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
 
-    Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, InfeasibleError if
-    no policy satisfies the constraints, and OpdopError if a checkpoint cannot be written or used.
+    Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, or if the folder
+    holds another run or more episodes than are asked for; InfeasibleError if no policy satisfies the constraints; and
+    OpdopError if a checkpoint cannot be written or used, or another process uses the folder.
 
     >>> run = train("factored", episodes=2000)
     >>> run.episodes[-1], run.constants["preset"]
@@ -138,7 +151,8 @@ def train(
     given = {name: asked[name] for name in settings() if name in asked and name not in ("problem", "algorithm")}
     learner = None if isinstance(algorithm, str) else algorithm
     if learner is not None:
-        if parameters or dual_bound is not None:
+        no_parameters = parameters is None or (isinstance(parameters, Mapping) and not parameters)
+        if not no_parameters or dual_bound is not None:
             raise InvalidParameterError("parameters and dual_bound belong to algorithms chosen by name.")
         given["preset"] = None
     config = RunConfig(algorithm=algorithm if isinstance(algorithm, str) else type(algorithm).__name__, **given)
@@ -163,22 +177,43 @@ def execute(
 
     Without `problem` the configuration must name a shipped one, and without `learner` an algorithm.
     """
-    if not checkpoint_seconds >= 0.0:
-        raise InvalidParameterError(f"checkpoint_seconds is {checkpoint_seconds!r}; expected a number, at least 0.")
+    _check_kinds(config, checkpoint_seconds, start, progress, compiled, task)
     if piece is not None:
         piece = whole(1, MOST_EPISODES)("piece", piece)
+    folder = None if checkpoint is None else as_folder("checkpoint", checkpoint)
     if problem is None:
         problem = make(config.problem, **config.problem_parameters)
     before = 0 if start is None else int(start.episodes[-1])
-    trainer = _Trainer(config, make(problem) if isinstance(problem, str) else problem, learner, task, before, compiled)
-    folder = None if checkpoint is None else Path(checkpoint)
-    if folder is not None and os.path.exists(folder / CHECKPOINT):
-        trainer.load(folder / CHECKPOINT)
-    elif start is not None:
-        if start.snapshot is None:
-            raise InvalidParameterError("this run was loaded from a folder and cannot be trained on; use a checkpoint.")
-        trainer.restore(*start.snapshot, origin="the run to go on from")
-    return trainer.run(folder, checkpoint_seconds, progress, piece)
+    whole(1, MOST_EPISODES)("episodes, with those of `start`,", before + config.episodes)
+    with contextlib.nullcontext() if folder is None else owned(folder):
+        made = make(problem) if isinstance(problem, str) else problem
+        trainer = _Trainer(config, made, learner, task, before, compiled)
+        if folder is not None:
+            trainer.refuse_other_run(folder)
+        if folder is not None and os.path.lexists(folder / CHECKPOINT):
+            trainer.load(folder / CHECKPOINT)
+        elif start is not None:
+            if start.snapshot is None:
+                raise InvalidParameterError(
+                    "this run was loaded from a folder and cannot be trained on; use a checkpoint."
+                )
+            trainer.restore(*start.snapshot, origin="the run to go on from")
+        return trainer.run(folder, checkpoint_seconds, progress, piece)
+
+
+def _check_kinds(config: Any, seconds: Any, start: Any, progress: Any, compiled: Any, task: Any) -> None:
+    """Raise InvalidParameterError for the first argument of `execute` that is of the wrong kind."""
+    if not isinstance(config, RunConfig):
+        raise InvalidParameterError(f"config is {shown(config)}; expected a RunConfig.")
+    if not (is_number(seconds) and seconds >= 0.0):
+        raise InvalidParameterError(f"checkpoint_seconds is {shown(seconds)}; expected a number, at least 0.")
+    if not isinstance(start, Run | None):
+        raise InvalidParameterError(f"start is {shown(start)}; expected a Run that `train` returned, or None.")
+    if progress is not None and not callable(progress):
+        raise InvalidParameterError(f"progress is {shown(progress)}; expected a function, or None.")
+    as_flag("compiled", compiled)
+    if task is not None:
+        as_task(task)
 
 
 class _Trainer:
@@ -193,8 +228,12 @@ class _Trainer:
         before: int,
         compiled: bool,
     ) -> None:
+        if isinstance(problem, type) or not (isinstance(problem, Problem) or callable(getattr(problem, "play", None))):
+            raise InvalidParameterError(
+                f"problem is {shown(problem)}; expected the name of a problem, a problem, or a simulator with play()."
+            )
         known = problem if isinstance(problem, Problem) else None
-        if isinstance(problem, KnownSimulator):
+        if isinstance(problem, KnownSimulator) and isinstance(problem.problem, Problem):
             known, config = problem.problem, config.but(noisy=problem.noisy)
         self.simulator: Simulator = (
             problem.simulator(seed=config.seed, noisy=config.noisy) if isinstance(problem, Problem) else problem
@@ -225,7 +264,8 @@ class _Trainer:
         self.config = config.but(
             problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
         )
-        self.learner: Any = self._build() if learner is None else _of_same_sizes(learner, task)
+        check_room(task, 3.0, "the policies of the run")
+        self.learner: Any = self._build() if learner is None else as_learner(learner, task)
         self.compiled = compiled and _compiles(self.simulator, CompiledSimulator)
         self.compiled = self.compiled and _compiles(self.learner, CompiledLearner)
         self.target = before + config.episodes
@@ -314,27 +354,42 @@ class _Trainer:
     def _play_one(self) -> None:
         """Play one episode step by step."""
         policy = self.learner.propose()
-        self.policy = policy.table
+        self.policy = self._table(policy)
         episode = self.simulator.play(policy)
-        self.learner.learn(episode)
-        totals = self._measure(policy, episode)
-        diagnostics = self.learner.diagnostics()
         I = self.task.num_constraints
+        if not isinstance(episode, Episode) or np.shape(episode.signals) != (1 + I, self.task.horizon):
+            raise InvalidModelError(
+                f"play() has returned {shown(episode)}; expected an opdop.Episode with signals [1+I,H] = "
+                f"[{1 + I},{self.task.horizon}]."
+            )
+        self.learner.learn(episode)
+        totals = self._measure(self.policy, episode)
+        diagnostics = self.learner.diagnostics()
         names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(I)), *(f"dual_{i}" for i in range(I))]
-        numbers = np.array([[diagnostics.get(name, np.nan) for name in names]])
+        try:
+            numbers = np.array([[float(diagnostics.get(name, np.nan)) for name in names]])
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidModelError(
+                f"the learner's diagnostics are {shown(diagnostics)}; expected numbers by name."
+            ) from error
         self.recorder.add(totals, numbers[:, : 1 + I], numbers[:, 1 + I :])
 
-    def _measure(self, policy: TabularPolicy, episode: Episode) -> Floats:
+    def _table(self, policy: Any) -> Floats:
+        """Return the table [H, S, A] of a policy that a learner proposes."""
+        table = getattr(policy, "table", None)
+        if isinstance(table, np.ndarray) and (table.shape, table.dtype) == (self.occupancy.shape, np.float64):
+            return table
+        return fitting_table(policy, *self.occupancy.shape)
+
+    def _measure(self, policy: Floats, episode: Episode) -> Floats:
         """Return the true totals [1, 1+I] of a policy, or its episode's observed ones where the model is not known."""
         totals = np.full((1, 1 + self.task.num_constraints), np.nan)
         if self.cmdp is None:
-            self._sample(policy.table)
+            self._sample(policy)
             totals[0] = episode.signals.sum(axis=1)
         elif self.recorder.episodes % self.config.measure_every == 0:
             model = loops.Model(self.cmdp.transitions, self.cmdp.signals, self.cmdp.initial, False)
-            loops.measure(
-                model, by_action(policy.table)[None], float(self.config.measure_every), self.occupancy, totals
-            )
+            loops.measure(model, by_action(policy)[None], float(self.config.measure_every), self.occupancy, totals)
         return totals
 
     def _sample(self, table: Floats) -> None:
@@ -403,6 +458,28 @@ class _Trainer:
         """Write a checkpoint."""
         write_arrays(path, *self.snapshot())
 
+    def refuse_other_run(self, folder: Path) -> None:
+        """Raise InvalidParameterError if a folder holds the result of another run, which would be replaced."""
+        path, checkpointed = folder / RUN, os.path.lexists(folder / CHECKPOINT)
+        if not os.path.lexists(path):
+            return
+        try:
+            theirs = Run.load(folder)
+        except DamagedFileError as error:
+            if checkpointed:
+                return  # it is made again
+            raise InvalidParameterError(f"{error} Or name another folder.") from error
+        played = theirs.config.but(episodes=self.target) if checkpointed else theirs.config
+        self._refuse_other(played.record() | dict(theirs.origin), self.config.but(episodes=self.target), path)
+
+    def _refuse_other(self, theirs: Mapping[str, Any], config: RunConfig, origin: object) -> None:
+        for name, ours in (config.record() | plain(self.origin)).items():
+            if theirs.get(name) != ours:
+                raise InvalidParameterError(
+                    f"{printable(str(origin))} is of another run: its {name} is {shown(theirs.get(name))}, and now it "
+                    f"is {shown(ours)}. Use the same arguments, or another folder."
+                )
+
     def load(self, path: Path) -> None:
         """Continue from a checkpoint."""
         meta, arrays = read_arrays(path, kind=KIND)
@@ -414,19 +491,19 @@ class _Trainer:
         Raises InvalidParameterError if it is of another run, and DamagedFileError if it cannot be used.
         """
         try:
-            theirs = RunConfig.of(meta["config"]).record() | dict(meta["origin"])
-        except (KeyError, TypeError, ValueError) as error:
+            theirs = RunConfig.of(meta["config"]).but(episodes=self.target).record() | dict(meta["origin"])
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise damaged(origin, KIND, error) from error
-        for name, ours in (self.config.record() | plain(self.origin)).items():
-            if name != "episodes" and theirs.get(name) != ours:
-                raise InvalidParameterError(
-                    f"{origin} is of another run: its {name} is {reprlib.repr(theirs.get(name))}, and now it is "
-                    f"{reprlib.repr(ours)}. Use the same arguments, or another folder."
-                )
+        self._refuse_other(theirs, self.config.but(episodes=self.target), origin)
         try:
             self._restore(meta, arrays)
         except Exception as error:  # a learner or a simulator may raise any error
             raise damaged(origin, KIND, error) from error
+        if self.recorder.episodes > self.target:
+            raise InvalidParameterError(
+                f"{printable(str(origin))} has {self.recorder.episodes:,} episodes, more than the {self.target:,} that "
+                "are asked for. Ask for as many, or use another folder."
+            )
 
     def _restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
         self.occupancy[:] = fitting(arrays, "occupancy", self.occupancy)
@@ -451,18 +528,6 @@ class _Trainer:
 
 def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimulator]) -> bool:
     return isinstance(part, protocol) and part.compiles
-
-
-def _of_same_sizes(learner: Learner, ours: Task) -> Learner:
-    """Return a learner whose task, if it has one, has the sizes of the problem."""
-    theirs = getattr(learner, "task", ours)
-    for name in ("horizon", "num_states", "num_actions", "num_constraints"):
-        if getattr(theirs, name) != getattr(ours, name):
-            raise InvalidParameterError(
-                f"the learner is for another task: its {name} is {getattr(theirs, name)}, "
-                f"the problem's is {getattr(ours, name)}."
-            )
-    return learner
 
 
 def next_size(size: int, seconds: float) -> int:

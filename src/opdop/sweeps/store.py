@@ -30,7 +30,7 @@ from typing import Any
 
 from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.validation import printable
-from opdop.runs.files import DamagedFileError, open_regular, plain, write_whole
+from opdop.runs.files import DamagedFileError, is_file, open_regular, plain, try_lock, write_whole
 from opdop.runs.run import Run
 from opdop.sweeps.spec import key_of
 
@@ -139,12 +139,12 @@ class Store:
             except FileNotFoundError:  # another process has removed the folder
                 continue
             try:
-                if not _lock(lock):
+                if not try_lock(lock):
                     time.sleep(_MOMENT)
-                    if not _lock(lock):
+                    if not try_lock(lock):
                         yield None
                         return
-                if not _is_file(lock, partial / _LOCK):
+                if not is_file(lock, partial / _LOCK):
                     continue
                 for leftover in partial.glob(f"{_RESULT}*"):
                     shutil.rmtree(leftover, ignore_errors=True)
@@ -160,7 +160,7 @@ class Store:
         except OSError:
             return False
         try:
-            return not _lock(lock, shared=True)
+            return not try_lock(lock, shared=True)
         finally:
             os.close(lock)
 
@@ -200,7 +200,7 @@ class Store:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o644)
             try:
                 end = time.monotonic() + _PATIENCE
-                while not _lock(lock):
+                while not try_lock(lock):
                     if time.monotonic() > end:
                         raise SweepError(f"another process has locked {path} for {_PATIENCE:g} seconds.")
                     time.sleep(_MOMENT)
@@ -305,29 +305,6 @@ def set_aside(path: Path) -> None:
     """Rename a damaged file or folder, so that it is made again; nothing is deleted."""
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, path.with_name(f".{path.name}.{secrets.token_hex(4)}{_DAMAGED}"))
-
-
-def _lock(file: int, *, shared: bool = False) -> bool:
-    """Lock a file until it is closed or its process ends; return False if another process holds a lock."""
-    try:
-        import fcntl
-    except (
-        ImportError
-    ):  # no locks on this system: two sweeps in one folder make some runs twice, and the first result stays
-        return not shared
-    try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_file(file: int, path: Path) -> bool:
-    """Return whether an open file is still the one with this name."""
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _flush(folder: Path) -> None:

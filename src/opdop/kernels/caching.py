@@ -1,0 +1,149 @@
+"""`njit` with a cache on disk that may be damaged, full or missing: the program then compiles again, and goes on.
+
+Numba keeps compiled code in files beside the source. Its own cache looks only at the file of the outermost function,
+and stops the program when a cache file is truncated or cannot be written. Here the compiled code of a kernel is used
+only if no kernel file has changed since, its checksum is right, and it was compiled for these types of arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching
+
+_DIGEST = 32  # bytes of a SHA-256, at the end of each cache file
+_TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes do not say it again
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return Numba's decorator `njit(**options)`, with a cache that never stops the program."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        compiled = numba.njit(**options)(function)
+        if cache and hasattr(compiled, "_cache"):  # not if compiling is switched off
+            try:
+                compiled._cache = _Cache(function)
+            except Exception as error:  # Numba finds no folder, and raises what it likes
+                note(f"compiled code is not kept: {error}")
+        return compiled
+
+    return decorate
+
+
+def note(text: str) -> None:
+    """Say something about the cache on standard error, once for this process and those that it starts."""
+    if _TOLD not in os.environ and sys.stderr is not None:
+        os.environ[_TOLD] = "said"
+        with contextlib.suppress(OSError, ValueError):
+            print(f"opdop: {' '.join(text.split())}", file=sys.stderr)
+
+
+@functools.cache
+def source_stamp(folder: Path) -> bytes:
+    """Return a digest of all kernel files: they call each other, so a change in one concerns all."""
+    sources = sorted(folder.glob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in sources)).digest()
+
+
+class _TemporaryLocator(caching.UserWideCacheLocator):  # type: ignore[misc]
+    """A folder for temporary files that only this user can write: elsewhere others could plant code."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)
+        place = os.path.join(tempfile.gettempdir(), f"opdop-cache-{os.getuid()}")
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        found = os.lstat(place)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise OSError(f"{place} belongs to somebody else")
+        self._cache_path = os.path.join(place, self.get_suitable_cache_subpath(file))
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> Any:
+        found = super().from_function(function, file)
+        if found is not None:
+            note(f"compiled code is kept in {found.get_cache_path()}: no other folder for it can be written.")
+        return found
+
+
+class _HomeLocator(caching.UserWideCacheLocator):  # type: ignore[misc]
+    """The user's folder for caches, if there is one: without a home its name is a relative path."""
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> Any:
+        if not os.path.isabs(os.path.expanduser("~")):
+            return None
+        return super().from_function(function, file)
+
+
+class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (
+        caching.UserProvidedCacheLocator,
+        caching.InTreeCacheLocator,
+        _HomeLocator,
+        caching.ZipCacheLocator,
+        _TemporaryLocator,
+    )
+
+
+class _CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Files that end with a checksum, and say which function and which sources they were compiled from."""
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (key, self._source_stamp, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        return found[2] if found is not None and found[:2] == (key, self._source_stamp) else None
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            version, stamp, overloads = self._load_data(self._index_name)
+        except Exception:  # there is none yet, it is damaged, or another version of Numba wrote it
+            return {}
+        return overloads if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._save_data(self._index_name, (self._version, self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        data = content[:-_DIGEST]
+        if hashlib.sha256(data).digest() != content[-_DIGEST:]:
+            raise OSError("the checksum is wrong")  # which counts as a file that is not there
+        return pickle.loads(data)
+
+    def _dump(self, data: Any) -> bytes:
+        content: bytes = super()._dump(data)
+        return content + hashlib.sha256(content).digest()
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Implementation
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = source_stamp(Path(function.__code__.co_filename).parent)
+        self._cache_file = _CacheFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        try:
+            return super().load_overload(signature, target)
+        except Exception:  # whatever is in the file: compile again
+            return None
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        try:
+            super().save_overload(signature, data)
+        except Exception as error:
+            note(f"compiled code is not kept, because {self._cache_path} cannot be written: {error}")
