@@ -21,7 +21,6 @@ _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 # HiGHS's tolerances are absolute, and it takes coefficients below 1e-9 for zero: so rows are divided by their largest
 # slack, however small, and shifted away from zero, which shares that sum to 1 allow.
 _SHIFT = 2.0
-_COARSE = 1e-12  # relative to the horizon: a master that misses by more is solved again, exactly
 
 
 def solve_by_column_generation(problem: Problem) -> Optimum:
@@ -77,7 +76,7 @@ def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
         found = oracle.best(np.concatenate([[0.0], prices]), second=reward)
         gained = prices @ (found.totals[1:] - thresholds) - (weights @ slacks).min()
         known = _known(found, pool)
-        if gained <= ROUNDING * H or (known and (exactly or gained <= _COARSE * H)):
+        if gained <= ROUNDING * H or (known and (exactly or gained <= FEASIBILITY * H)):
             return _clean(weights)
         if not known:
             pool.append(found)
@@ -98,7 +97,7 @@ def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats, room: 
         shares = np.ones((1, len(pool)))
         whole = [(0.0, None)] * len(pool)
         solved = None if exactly else _master(-totals[:, 0], -_scaled(slacks, scales), shares, whole)
-        if solved is not None and (solved[0] @ slacks).min() < -max(_COARSE * H, room):
+        if solved is not None and (solved[0] @ slacks).min() < -FEASIBILITY * H:
             solved = None
         if solved is None and not exactly:
             exactly, thresholds, slacks = True, thresholds - room, slacks + room
@@ -107,7 +106,7 @@ def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats, room: 
         bound = found.totals[0] + dual @ (found.totals[1:] - thresholds)
         gained = bound - weights @ totals[:, 0]
         known, unit = _known(found, pool), H * (1.0 + dual.sum())
-        if gained <= ROUNDING * unit or (known and (exactly or gained <= _COARSE * unit)):
+        if gained <= ROUNDING * unit or (known and (exactly or gained <= FEASIBILITY * unit)):
             return _clean(weights), dual
         if not known:
             pool.append(found)
@@ -124,7 +123,7 @@ def _master(
     """
     limits = np.full(len(rows), -_SHIFT)
     result = linprog(objective, rows, limits, shares, [1.0], bounds, method="highs-ds", options=_TIGHT)
-    if result.status != 0 or (result.x * shares < -_COARSE).any():
+    if result.status != 0 or (result.x * shares < -FEASIBILITY).any():
         return None
     return result.x, np.maximum(-result.ineqlin.marginals, 0.0)
 
