@@ -152,13 +152,20 @@ def test_history_does_not_depend_on_the_pieces(case: tuple[Array, float, Array],
 
 
 @given(st.integers(1, 10**9), st.integers(2, 3000))
-def test_recorded_episodes_begin_at_one_and_end_with_the_plan(planned: int, records: int):
+def test_as_many_episodes_are_recorded_as_asked_for_from_the_first_to_the_last_of_the_plan(planned: int, records: int):
     kept = recorded_episodes(planned, records)
+    assert len(kept) == min(planned, records)
     assert kept[0] == 1
-    assert kept[-1] == planned or records < 4
+    assert kept[-1] == planned
     assert (np.diff(kept) > 0).all()
-    assert len(kept) <= records
-    assert len(kept) >= min(planned, records // 4)
+
+
+def test_recorded_episodes_are_half_even_and_half_logarithmic():
+    kept = recorded_episodes(10**6, 1000)
+    assert np.isin(np.arange(2000, 10**6 + 1, 2000), kept).mean() > 0.99  # 500 evenly spaced ones
+    assert np.count_nonzero(kept <= 1000) > 200  # half of the logarithmic scale
+    np.testing.assert_array_equal(recorded_episodes(7, 7), np.arange(1, 8))
+    np.testing.assert_array_equal(recorded_episodes(7, 100), np.arange(1, 8))
 
 
 @given(measured(), st.integers(1, 5), st.lists(st.integers(1, 7), min_size=1))

@@ -74,13 +74,13 @@ def test_a_constraint_that_does_not_bind_costs_exactly_nothing(way: Way, thresho
 
 
 @every_way
-def test_among_equal_rewards_the_one_that_keeps_the_promise_is_found_for_nothing(way: Way):
+def test_among_equal_rewards_the_policy_that_satisfies_the_constraint_costs_nothing(way: Way):
     optimum = way.solve(way.bandit([1.0, 1.0, 1.0], [0.0, 0.75, 0.5], 3.0, horizon=4))
     assert optimum.value == 4.0
     np.testing.assert_array_equal(optimum.dual, 0.0)
 
 
-def test_two_promises_that_only_a_mixture_of_equal_rewards_keeps_cost_exactly_nothing():
+def test_two_constraints_that_only_a_mixture_of_equal_rewards_satisfies_cost_exactly_nothing():
     utilities = [[[1.0, 0.0, 0.0]], [[0.0, 0.75, 0.0]]]
     cmdp = TabularCMDP(np.ones((1, 3, 1)), [[1.0, 1.0, 1.0]], utilities, [2.0, 1.5], horizon=4)
     optimum = solve(cmdp)
@@ -90,7 +90,7 @@ def test_two_promises_that_only_a_mixture_of_equal_rewards_keeps_cost_exactly_no
 
 
 @every_way
-def test_a_reward_that_is_the_utility_makes_every_promise_free(way: Way):
+def test_a_reward_that_is_the_utility_makes_every_constraint_free(way: Way):
     optimum = way.solve(way.bandit([0.25, 0.75], [0.25, 0.75], 2.5, horizon=4))
     assert optimum.value == 3.0
     assert optimum.slater_gap == 0.5
@@ -200,7 +200,7 @@ def test_a_threshold_of_the_whole_horizon_is_infeasible_where_one_step_falls_sho
 
 
 @pytest.mark.parametrize("method", [solve, solve_by_column_generation, solve_lp])
-def test_promises_that_can_each_be_kept_alone_but_not_together_are_infeasible(method: Callable[..., Optimum]):
+def test_constraints_that_can_each_be_satisfied_alone_but_not_together_are_infeasible(method: Callable[..., Optimum]):
     utilities = [[[1.0, 0.0]], [[0.0, 1.0]]]
     for threshold, alone in ((2.5, [2.5, 0.01]), (2.5, [0.01, 2.5])):
         arguments = (np.ones((1, 2, 1)), [[0.0, 1.0]], utilities)
@@ -211,7 +211,7 @@ def test_promises_that_can_each_be_kept_alone_but_not_together_are_infeasible(me
         np.testing.assert_allclose(caught.value.best_utilities, 2.0, atol=1e-7)
 
 
-def test_an_infeasible_promise_is_said_in_the_words_and_units_of_the_problem():
+def test_an_infeasible_constraint_is_named_in_the_words_and_units_of_the_problem():
     display = Display(
         "harbour",
         quantities=(
@@ -283,7 +283,7 @@ def test_one_action_leaves_nothing_to_choose(way: Way):
 
 @every_way
 def test_one_stage_is_a_choice_in_the_first_state(way: Way):
-    # Two states, each first with probability 1/2; the promise is bought where it is cheapest: in state 1.
+    # Two states, each first with probability 1/2; the constraint is satisfied where it costs least: in state 1.
     rewards, utilities = [[1.0, 0.0], [0.5, 0.25]], [[0.0, 1.0], [0.0, 1.0]]
     P = np.full((2, 2, 2), 0.5)
     optimum = way.solve(cmdp := way.model(P, rewards, utilities, 0.25, initial=[0.5, 0.5], horizon=1))
@@ -300,7 +300,7 @@ def test_one_state_one_action_one_stage(way: Way):
 
 
 @every_way
-def test_in_a_deterministic_model_the_promise_is_kept_by_mixing_two_routes(way: Way):
+def test_in_a_deterministic_model_mixing_two_routes_satisfies_the_constraint(way: Way):
     # From 0, action 0 leads to 1 (utility 1 for ever), action 1 to 2 (reward 1 for ever); five steps in all.
     P = np.eye(3)[[[1, 2], [1, 1], [2, 2]]]
     rewards, utilities = [[0, 0], [0, 0], [1, 1]], [[0, 0], [1, 1], [0, 0]]
@@ -368,7 +368,7 @@ def test_a_scaled_constraint_has_a_scaled_price():
     assert quarter.dual[0] == pytest.approx(4.0 * once.dual[0], rel=1e-9)
 
 
-def test_opposed_promises_leave_exactly_one_mixture():
+def test_opposed_constraints_leave_exactly_one_mixture():
     # utility 1 is 1 - utility 0, and the two thresholds add up to H: no slack, and the reward has no say.
     for share in (0.25, 0.5, 0.75):
         utilities = [[[1.0, 0.0]], [[0.0, 1.0]]]

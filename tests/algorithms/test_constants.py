@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdop import OPDOP, OPPO, Counts, Episode, InvalidModelError, InvalidParameterError, TabularCMDP, Task, train
-from opdop.algorithms import Constants, FixedRadius, PaperRadius, WeissmanRadius, choose, find, presets
+from opdop.algorithms import Constants, FixedRadius, PaperRadius, Preset, WeissmanRadius, choose, find, presets
 from tests.support.strategies import sketch_of
 
 EXACT = 1e-14  # relative: a few roundings, nothing else
@@ -148,6 +148,27 @@ def test_fixed_radius_is_the_same_at_every_stage():
 # The dual bound
 
 
+def test_a_preset_object_is_its_name_with_parameters_and_dual_bound():
+    task = task_of(4, 5, 3, 1, 100, 0.05)
+    preset = Preset("practical", {"radius_scale": 0.5}, dual_bound=2.0)
+    constants = preset.constants(task)
+    assert constants == choose(task, preset) == choose(task, "practical", radius_scale=0.5, dual_bound=2.0)
+    one, two = OPDOP.preset(task, Counts, preset), find("opdop").build(task, preset)
+    assert (
+        one.constants
+        == two.constants
+        == OPDOP.preset(task, Counts, "practical", radius_scale=0.5, dual_bound=2.0).constants
+    )
+    with pytest.raises(InvalidParameterError, match="in the Preset, or with a preset's name"):
+        OPDOP.preset(task, Counts, preset, dual_bound=1.0)
+
+
+def test_a_parameter_of_continuous_states_is_refused_for_finitely_many():
+    task = task_of(4, 5, 3, 1, 100, 0.05)
+    with pytest.raises(InvalidParameterError, match="reevaluate_at_growth is a parameter of problems with continuous"):
+        choose(task, "practical", reevaluate_at_growth=2.0)
+
+
 @pytest.mark.parametrize("preset", list(presets()))
 def test_neither_slater_gap_nor_dual_bound_is_refused_in_so_many_words(preset: str):
     unknown = task_of(4, 5, 3, 1, 100, 0.05, gap=None)
@@ -167,7 +188,7 @@ def test_a_dual_bound_must_be_positive(bound: float):
 
 
 def tight() -> TabularCMDP:
-    """Return a model in which the only policy that keeps the promise has no slack."""
+    """Return a model in which the only policy that satisfies the constraint has no slack."""
     return TabularCMDP(np.ones((1, 2, 1)), rewards=[[0, 1]], utilities=[[1, 0]], thresholds=3, horizon=3)
 
 
@@ -201,7 +222,7 @@ def test_an_unknown_parameter_is_answered_with_the_nearest():
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_a_knob_must_be_a_positive_number(value: Any):
+def test_a_parameter_must_be_a_positive_number(value: Any):
     with pytest.raises(InvalidParameterError, match="radius_scale"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practical", radius_scale=value)
 

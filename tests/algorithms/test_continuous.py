@@ -176,7 +176,7 @@ def test_the_reservoir_is_learnt_exactly_evaluated() -> None:
     optimum = last.optimum
     assert optimum is not None
     assert first.hard_violation[-1] / 100 > 0.05
-    # Measured .055 of 2.45, and .0033 of a promise of 3.12: for long it is kept with too much to spare.
+    # Measured .055 of 2.45, and .0033 of a threshold of 3.12: for a long time the constraint has too much slack.
     assert last.regret[-1] / 1500 < 0.06
     assert last.violation[-1] == 0.0
     assert last.hard_violation[-1] / 1500 < 0.01

@@ -400,7 +400,7 @@ def test_a_restored_state_goes_on_bitwise(family: str):
     assert ours.keys() == theirs.keys()
     for name in ours:
         assert bits(ours[name]) == bits(theirs[name]), name
-    assert {name: bits(value) for name, value in saved.items()} == copies  # a saved state is nobody's to change
+    assert {name: bits(value) for name, value in saved.items()} == copies  # a saved state does not change
 
 
 @every_family
@@ -497,14 +497,14 @@ def test_bad_arguments_are_named():
         LSTD(large)
 
 
-# What the certified radius promises
+# What the certified radius guarantees
 
 
 @every_family
 @certain_or_noisy
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_certified_estimates_are_optimistic_and_within_two_bonuses(family: str, noisy: bool, seed: int):
-    # The promise may fail in one run of forty (p/2 = 1/40); with these seeds it never does, at any pair or signal.
+    # The guarantee may fail in one run of forty (p/2 = 1/40); with these seeds it never does, at any pair or signal.
     sketch = linear_sketch(seed, family, states=4, actions=2, constraints=2)
     learner = learner_of(sketch, episodes=400, noisy=noisy, radius=SelfNormalisedRadius(), steps=0.1)
     simulator = ModelSimulator(sketch.build(), seed=seed, noisy=noisy)
@@ -540,7 +540,7 @@ def test_optimism_breaks_with_a_thousandth_of_the_radius(family: str, noisy: boo
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["one-hot", "mixture", "embedding"])
 @certain_or_noisy
-def test_certified_optimism_fails_in_no_more_runs_than_promised(family: str, noisy: bool):
+def test_certified_optimism_fails_in_no_more_runs_than_the_failure_probability_allows(family: str, noisy: bool):
     # Forty runs at p = 1/20: at most p/2, one of them on average, may fail.
     failed = 0
     for seed in range(40):

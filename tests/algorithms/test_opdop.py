@@ -280,7 +280,7 @@ def test_a_learner_restored_to_its_beginning_begins_again():
 
 
 class Forgetful:
-    """An evaluator of a person's own making: it believes what it saw last, and nothing else."""
+    """An evaluator written by a user: its estimates are what it observed last."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.bits = task, 0.0
@@ -336,7 +336,7 @@ def test_a_damaged_state_is_refused(name: str, change: Any, said: str):
 # A learner never sees the model
 
 
-def test_a_task_holds_sizes_promises_and_plans_only():
+def test_a_task_holds_sizes_thresholds_and_plans_only():
     assert {field.name for field in dataclasses.fields(Task)} == {
         "horizon",
         "num_states",

@@ -1,7 +1,7 @@
 """Regret and violation grow more slowly than the number of episodes; seeds are fixed, margins stated.
 
-Each number of episodes K is a run of its own, because the constants depend on K. The theorem promises sqrt(K), up to
-logarithms, for regret and for the violation in which slack pays back. It promises nothing for the hard violation, whose
+Each number of episodes K is a run of its own, because the constants depend on K. The theorem guarantees sqrt(K), up to
+logarithms, for regret and for the violation in which slack cancels. It guarantees nothing for the hard violation, whose
 order was measured between .8 and 1.3 on random models up to 2^17 episodes: multiplier and policy circle the optimum.
 """
 

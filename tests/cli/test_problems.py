@@ -108,8 +108,9 @@ def test_solve_json_can_be_evaluated_again(name: str, tmp_path: Path) -> None:
     optimum = opdop.solve(cmdp)
     assert [constraint["multiplier"]["model"] for constraint in record["constraints"]] == optimum.dual.tolist()
     assert record["slater_gap"] == optimum.slater_gap
-    assert (record["states"], record["actions"]) == (cmdp.num_states, cmdp.num_actions)
-    assert (record["stages"], record["num_constraints"]) == (cmdp.horizon, cmdp.num_constraints)
+    model = cmdp.tabular()
+    assert (record["states"], record["actions"]) == (model.num_states, model.num_actions)
+    assert (record["stages"], record["num_constraints"]) == (model.horizon, model.num_constraints)
 
 
 def test_solve_says_what_the_constraint_costs() -> None:

@@ -79,7 +79,7 @@ def test_open_opens_the_page(folder: Path, tmp_path: Path, monkeypatch: pytest.M
         (["report", "{folder}", "--out", "page.txt"], "expected a file ending in .html"),
         (["compare", "factorred"], "Did you mean 'factored'?"),
         (["compare", "factored", "--algorithms", "opdopp"], "no algorithm 'opdopp'"),
-        (["compare", "factored", "--algorithms", "opdop:papper"], "no preset 'papper'"),
+        (["compare", "factored", "--algorithms", "opdop:papper"], "preset is 'papper'; expected one of"),
         (["compare", "factored", "--algorithms", ","], "expected names"),
         (["compare", "factored", "--episodes", "many"], "expected a whole number"),
     ],

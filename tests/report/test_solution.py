@@ -20,7 +20,7 @@ from opdop.report.summary.solution import Solution, duration, solution_of
 from opdop.report.summary.visit_map import VisitMap
 from opdop.report.terminal import tables
 
-ONE_PROMISE = ["factored", "inventory", "media-streaming", "random-tabular", "river-crossing", "gridworld"]
+ONE_CONSTRAINT = ["factored", "inventory", "media-streaming", "random-tabular", "river-crossing", "gridworld"]
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_frontier_of_the_lever_is_a_line() -> None:
     assert plane.complete
 
 
-@pytest.mark.parametrize("name", ONE_PROMISE)
+@pytest.mark.parametrize("name", ONE_CONSTRAINT)
 def test_optimum_lies_on_the_frontier(name: str) -> None:
     found = solution_of(opdop.make(name))
     plane = trace(found.cmdp, tolerance=1e-9, passes=5000)

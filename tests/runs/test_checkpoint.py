@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 
 from opdop import Episode, InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
 from opdop.model.features import one_hot
-from opdop.runs import CHECKPOINT, DamagedFileError, Progress, interrupts, read_config
+from opdop.runs import CHECKPOINT, DamagedFileError, Progress, RunConfig, interrupts, read_config
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.interrupts import Interrupts
+from opdop.runs.run import KIND as RUN_KIND
 from tests.support.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
 from tests.support.same_runs import assert_same_run
 from tests.support.sealed_files import seal
@@ -114,7 +115,7 @@ def leftovers(folder: Path) -> int:
 
 def assert_same_files(one: Path, two: Path) -> None:
     """Check that two folders hold the same run and the same checkpoint, bit for bit, but for the time it took."""
-    for name, kind in (("run/run.npz", "an opdop run"), ("checkpoint/checkpoint.npz", KIND)):
+    for name, kind in (("run/run.npz", RUN_KIND), ("checkpoint/checkpoint.npz", KIND)):
         (meta, arrays), (other_meta, other_arrays) = (read_arrays(each / name, kind=kind) for each in (one, two))
         assert {**meta, "seconds": 0} == {**other_meta, "seconds": 0}
         assert list(arrays) == list(other_arrays)
@@ -211,7 +212,7 @@ def test_a_finished_run_is_found_finished(server: Server, scenario: str, untouch
     (untouched / "run" / "run.npz").rename(untouched / "first.npz")
     server.complete(untouched, scenario)
     assert reached(untouched) == 0  # nothing was played
-    kind = "an opdop run"
+    kind = RUN_KIND
     first, again = (read_arrays(untouched / name, kind=kind)[1] for name in ("first.npz", "run/run.npz"))
     assert {k: v.tobytes() for k, v in first.items()} == {k: v.tobytes() for k, v in again.items()}
 
@@ -239,7 +240,7 @@ def test_different_runs_in_one_folder_leave_one_of_the_two(server: Server, tmp_p
     statuses = server.answer()
     assert 0 in statuses
     config = read_config(tmp_path / "checkpoint")
-    assert config["seed"] in {0, 1}
+    assert config.seed in {0, 1}
     if statuses != [0, 0]:  # one of them started after the other's first save
         assert "is of another run: its seed is" in (tmp_path / f"log{statuses.index(1)}").read_text()
     assert leftovers(tmp_path) == 0
@@ -466,7 +467,7 @@ def test_the_first_save_already_says_how_the_run_was_started(tmp_path: Path) -> 
         seen.append(read_config(tmp_path))
 
     play(tmp_path, progress=look, piece=EPISODES, seed=5)
-    assert (seen[0]["seed"], seen[0]["problem"], seen[0]["episodes"]) == (5, "factored", EPISODES)
+    assert (seen[0].seed, seen[0].problem, seen[0].episodes) == (5, "factored", EPISODES)
 
 
 def test_a_checkpoint_comes_before_the_run_to_go_on_from(tmp_path: Path, whole: Run) -> None:
@@ -753,7 +754,7 @@ def test_every_part_of_a_checkpoint_is_needed_in_its_form(contents: Any, tmp_pat
 def test_random_changes_with_the_right_checksum_end_or_give_the_one_error(
     data: st.DataObject, contents: Any, tmp_path: Path, model: str
 ) -> None:
-    """A forged number that could be one is believed; nothing else is, and nothing breaks."""
+    """A forged number that could be right is used; every other one is refused with an error."""
     path = tmp_path / CHECKPOINT
     write_arrays(path, *contents[model])
     content = bytearray(path.read_bytes())
@@ -769,11 +770,11 @@ def test_random_changes_with_the_right_checksum_end_or_give_the_one_error(
 def test_the_arguments_in_a_checkpoint_are_of_their_kinds(contents: Any, tmp_path: Path, model: str) -> None:
     meta, arrays = contents[model]
     write_arrays(tmp_path / CHECKPOINT, meta, arrays)
-    assert read_config(tmp_path) == {**meta["config"], "episodes": EPISODES}
-    for name in (*(name for name in meta["config"] if name not in {"model", "task"}), "episodes"):
-        wrong = {**meta, name: [1]} if name == "episodes" else {**meta, "config": {**meta["config"], name: [1]}}
+    assert read_config(tmp_path) == RunConfig.of({**meta["config"], "episodes": EPISODES})
+    for name in meta["config"]:
+        wrong = {**meta, "config": {**meta["config"], name: [1]}}
         write_arrays(tmp_path / CHECKPOINT, wrong, arrays)
-        with pytest.raises(DamagedFileError, match=rf"cannot be used as .*: its {name} is \[1\].*run again"):
+        with pytest.raises(DamagedFileError, match=rf"cannot be used as .*: {name} is \[1\].*run again"):
             read_config(tmp_path)
     nothing: list[Any] = [[1], None, {}]
     for config in nothing:
@@ -785,7 +786,7 @@ def test_the_arguments_in_a_checkpoint_are_of_their_kinds(contents: Any, tmp_pat
 def test_errors_do_not_repeat_what_a_file_shouts(tmp_path: Path, contents: Any) -> None:
     meta, arrays = contents["table"]
     write_arrays(tmp_path / CHECKPOINT, {**meta, "config": {**meta["config"], "seed": "\x1b[31m" * 10_000}}, arrays)
-    with pytest.raises(InvalidParameterError) as caught:
+    with pytest.raises(DamagedFileError) as caught:
         play(tmp_path)
     assert len(str(caught.value)) < 400 + len(str(tmp_path))
     assert str(caught.value).isprintable()

@@ -32,6 +32,7 @@ from numpy.lib import format as npy
 from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, make, train
 from opdop.runs import DamagedFileError, files
 from opdop.runs.files import read_arrays, write_arrays, write_whole
+from opdop.runs.run import KIND as RUN_KIND
 from tests.support.crash_child import Unknown
 from tests.support.same_runs import assert_same_run, same
 from tests.support.sealed_files import SEAL, seal
@@ -204,6 +205,13 @@ def test_a_failing_writer_leaves_the_old_file_and_nothing_else(small: Path) -> N
         write_whole(small, write)
     assert small.read_bytes() == before
     assert os.listdir(small.parent) == ["small.npz"]
+
+
+@pytest.mark.parametrize("content", ["one line\n", "größer\n", b"\x00\xff", memoryview(b"abc")])
+def test_text_and_bytes_are_written_as_they_are(tmp_path: Path, content: Any) -> None:
+    write_whole(tmp_path / "file", content)
+    assert (tmp_path / "file").read_bytes() == (content.encode() if isinstance(content, str) else bytes(content))
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_the_final_name_never_holds_a_part(small: Path) -> None:
@@ -572,7 +580,7 @@ ARRAY_HEADERS = {
 
 @pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file required additional header parsing")
 @pytest.mark.parametrize("what", ARRAY_HEADERS)
-def test_headers_of_arrays_are_not_believed(tmp_path: Path, what: str) -> None:
+def test_headers_of_arrays_are_not_trusted(tmp_path: Path, what: str) -> None:
     seal(tmp_path / "x.npz", zipped([META, ("a.npy", headed(ARRAY_HEADERS[what], bytes(8)))]))
     if what == "long integers of Python 2":  # odd, but it says the truth
         assert read(tmp_path / "x.npz")[1]["a"].tolist() == [0.0]
@@ -893,7 +901,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_is_whole_but_no_run_is_refused(run: Run, tmp_path: Path, what: str) -> None:
     path = run.save(tmp_path) / "run.npz"
-    meta, arrays = read_arrays(path, kind="an opdop run")
+    meta, arrays = read_arrays(path, kind=RUN_KIND)
     CHANGES[what](meta, arrays)
     write_arrays(path, meta, arrays)
     folder_refused(tmp_path)
@@ -903,7 +911,7 @@ def test_what_is_whole_but_no_run_is_refused(run: Run, tmp_path: Path, what: str
 def test_nothing_in_a_run_can_be_left_out(run: Run, simulated: Run, tmp_path: Path) -> None:
     for each in (run, simulated):
         path = each.save(tmp_path) / "run.npz"
-        meta, arrays = read_arrays(path, kind="an opdop run")
+        meta, arrays = read_arrays(path, kind=RUN_KIND)
         for name in arrays:
             if name != "last":  # a run without a model has none
                 write_arrays(path, meta, {key: array for key, array in arrays.items() if key != name})

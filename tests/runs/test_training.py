@@ -20,6 +20,7 @@ from opdop import (
     Doubling,
     Episode,
     InvalidParameterError,
+    LinearCMDP,
     ModelSimulator,
     Policy,
     PolicyMixture,
@@ -353,7 +354,15 @@ def test_progress_is_told_between_pieces():
     assert heard[-1].dual[0] == run.history["dual_0"][-1]
 
 
-def test_a_run_knows_what_was_asked_for():
+def test_a_linear_model_is_trained_on_as_its_table_with_features():
+    features = opdop.model.features.one_hot(2, 2)
+    kernel = np.array([0.5, 0.5, 0.1, 0.9, 0.3, 0.7, 0.8, 0.2])
+    linear = LinearCMDP(features, kernel, [0.2, 0.9, 0.4, 0.6], [0.8, 0.1, 0.5, 0.7], 1.2, horizon=3)
+    for algorithm in ("opdop", "opdop-lstd"):
+        assert_same(train(linear, algorithm, episodes=30), train(linear.tabular(), algorithm, episodes=30))
+
+
+def test_a_run_has_the_settings_that_it_was_given():
     run = train("factored", "oppo", episodes=20, seed=7, preset="paper", parameters={"C1": 0.5}, noisy=True)
     asked = run.config
     assert (asked.problem, asked.algorithm, asked.preset) == ("factored", "oppo", "paper")

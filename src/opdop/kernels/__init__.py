@@ -1,4 +1,4 @@
-"""Compiled arithmetic on plain arrays and pre-drawn uniforms; knows nothing of the rest.
+"""Compiled arithmetic on plain arrays and pre-drawn uniforms; it imports no other room.
 
 Numba's on-disk cache looks only at the file of the outermost function, not at the files of what it calls. The kernels
 call each other across files, so here, before any of them is loaded, a change in any kernel file drops all caches.
@@ -11,11 +11,11 @@ from pathlib import Path
 
 
 def drop_stale_caches(folder: Path) -> bool:
-    """Remove the compiled caches of a folder if a source in it has changed since they were made; say whether."""
+    """Remove the compiled caches of a folder if a source in it has changed since then; return whether it did."""
     stamp = folder / "__pycache__" / "kernels.stamp"
     sources = [(path.name, path.stat()) for path in sorted(folder.glob("*.py"))]
     now = "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in sources)
-    with contextlib.suppress(OSError):  # a read-only folder: Numba caches elsewhere, and nobody edits here
+    with contextlib.suppress(OSError):  # in a read-only folder nothing changes, and Numba caches elsewhere
         if stamp.exists() and stamp.read_text() == now:
             return False
         for cache in [*stamp.parent.glob("*.nbi"), *stamp.parent.glob("*.nbc")]:

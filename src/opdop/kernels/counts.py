@@ -233,7 +233,7 @@ def count_visit(visits, h, x, pair, observed):
 
 
 def observe(counts, states, actions, observed):
-    """Put one episode into the counts: states [H+1], actions [H], observed signals [J, H]."""
+    """Add one episode to the counts: states [H+1], actions [H], observed signals [J, H]."""
     (_table_observe if isinstance(counts, CountTable) else _lists_observe)(counts, states, actions, observed)
 
 

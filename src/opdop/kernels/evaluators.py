@@ -40,7 +40,7 @@ def _overload_evaluate(state, policy, q, v):
 
 
 def observe(state, v, states, actions, observed):
-    """Put one episode into the data, with the value functions v [J, H+1, S] of its own evaluation."""
+    """Add one episode to the data, with the value functions v [J, H+1, S] of its own evaluation."""
     _implementation(state, _count, lstd.observe_linear, lstd.observe_one_hot)(state, v, states, actions, observed)
 
 

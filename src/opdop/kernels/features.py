@@ -13,7 +13,7 @@ from numba.extending import overload
 
 from opdop.kernels.simd import lay_in_pairs, look_up
 
-# Products may be fused with sums, nothing may be reordered: the same bits wherever a kernel is inlined (see known.py).
+# Products may be fused with sums but nothing may be reordered: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
 
 
@@ -75,9 +75,9 @@ def _overload_dimension(form):
 
 
 def pieces(form, A, S):
-    """Return how a stage is cut up: (1, S) if all its pairs are one piece, or (A, n): n states, action by action.
+    """Return how a stage is divided: (1, S) if all its pairs are one piece, or (A, n) for n states, action by action.
 
-    A table is read from start to end. Otherwise the features of a piece should stay in a near cache.
+    A table is read from start to end. Otherwise the features of a piece should fit into a fast cache.
     """
     return _pick(form, _table_pieces, _other_pieces, _other_pieces)(form, A, S)
 

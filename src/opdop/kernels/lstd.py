@@ -51,7 +51,7 @@ class Linear(NamedTuple):
 
 
 class OneHot(NamedTuple):
-    """The same for one-hot features: the Gram matrix falls into A*S blocks of S x S, and the signals' into counts."""
+    """The regressions for one-hot features: A*S independent Gram matrices of S x S, and counts for the signals."""
 
     radii: Radii
     ridge: float
@@ -141,7 +141,7 @@ def evaluate_linear(state, policy, q, v):
 
 @njit(cache=True, fastmath=_EXACT)
 def observe_linear(state, v, states, actions, observed):
-    """Put one episode into the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
+    """Add one episode to the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
     J, H = observed.shape
     S = v.shape[2]
     d1, d2 = dimension(state.form), state.varphi.shape[0]
@@ -238,7 +238,7 @@ def quadratic_form(matrix, x):
 
 @njit(cache=True, fastmath=_EXACT)
 def observe_one_hot(state, v, states, actions, observed):
-    """Put one episode into the blocks of the pairs that it visited."""
+    """Add one episode to the regressions of the pairs that it visited."""
     J, H = observed.shape
     S = v.shape[2]
     direction = np.empty(S)

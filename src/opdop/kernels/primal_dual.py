@@ -1,6 +1,6 @@
 """The policy and dual steps of Algorithm 1 (OPDOP).
 
-What learns is laid out by action, [..., A, S]: loops run over the states, which is what vectorises them.
+Arrays of learners are laid out by action, [..., A, S], so that loops over the states are vectorised.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-# An action of smaller probability keeps this much, so that without mixing it can still come back.
+# The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300
 
 _BLOCK = 128  # states improved together
@@ -18,7 +18,7 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts, so that k * ln 2 is exact enough
 _LN2_LOW = 1.90821492927058770002e-10
 _TAYLOR = tuple(1.0 / math.factorial(n) for n in range(12, -1, -1))
-_ROUNDER = 1.5 * 2.0**52  # added to a small number it leaves the nearest whole one in the last bits
+_ROUNDER = 1.5 * 2.0**52  # added to a small number, it rounds it to the nearest whole one in the last bits
 
 
 @njit(cache=True, fastmath={"contract"})
@@ -46,7 +46,7 @@ def mixed(likely, mixing, actions):
 
 @njit(cache=True, fastmath={"contract"})
 def tilt(score, best, step_size):
-    """Return by how much a probability grows before all are scaled, as a share of the best action's growth."""
+    """Return the factor by which a probability grows before all are scaled, relative to the best action's factor."""
     return exponential(step_size * (score - best))  # line 6
 
 
@@ -60,8 +60,8 @@ def settled(weight, scale):
 def improve(policy, q, dual, step_size, mixing, touched):
     """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then step along Q_r + sum_i Y_i Q_{g_i}.
 
-    policy [H, A, S], q [1+I, H, A, S], dual [I]. Where touched [H, S] is False all actions look alike, and the policy
-    stays uniform; blocks of states with no touched one are passed over.
+    policy [H, A, S], q [1+I, H, A, S], dual [I]. Where touched [H, S] is False all actions have the same estimate, and
+    the policy stays uniform; blocks of states that are all untouched are skipped.
     """
     H, A, S = policy.shape
     scores = np.empty((A, _BLOCK))

@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 
 @njit(cache=True, fastmath=_EXACT)
 def record(past, entry, state, v, dr):
-    """Put the evaluation with value functions v [J, H+1, S] into the past; dr > 0 folds V into left's weights."""
+    """Store the evaluation with value functions v [J, H+1, S] in the past; dr > 0 folds V into left's weights."""
     J, H, d1 = state.target.shape
     d2 = state.varphi.shape[0]
     block, lane = entry // LANES, entry % LANES

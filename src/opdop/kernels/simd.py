@@ -1,7 +1,7 @@
-"""Numbers side by side, for the innermost loops over lists, where LLVM finds nothing to vectorise by itself.
+"""Vector instructions for the innermost loops over lists, which LLVM does not vectorise by itself.
 
-Each function is written twice: as plain Python, which says what it does, and as vector instructions. Every lane does
-what it would do alone, in the same order, so that no bit depends on what lies beside it.
+Each function is written twice: as plain Python, which says what it does, and as vector instructions. Every lane makes
+the same operations in the same order as it would alone, so that no bit depends on the other lanes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -221,10 +221,6 @@ class RunConfig:
     def but(self, **changes: Any) -> RunConfig:
         """Return the configuration with some settings changed."""
         return replace(self, **changes)
-
-    def differences(self, other: RunConfig) -> Iterator[str]:
-        """Return the names of the settings in which two configurations differ."""
-        return (name for name in settings() if getattr(self, name) != getattr(other, name))
 
     def command(self) -> list[str]:
         """Return the words of the `opdop run` command that makes this run.

@@ -23,7 +23,7 @@ from opdop.runs.recorder import columns, describe_columns
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
-_KIND = "an opdop run of format 2"
+KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
 
 
@@ -77,7 +77,7 @@ class Run:
         """
         folder = Path(folder)
         meta = {
-            "kind": _KIND,
+            "kind": KIND,
             "config": self.config.record(),
             "origin": plain(self.origin),
             "constants": plain(self.constants),
@@ -126,11 +126,11 @@ class Run:
     def load(cls, folder: str | Path) -> Run:
         """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
         path = Path(folder) / RUN
-        meta, arrays = read_arrays(path, kind=_KIND)
+        meta, arrays = read_arrays(path, kind=KIND)
         try:
             return _run_of(meta, arrays)
         except Exception as error:  # a whole file need not hold a run
-            raise damaged(path, _KIND, error) from error
+            raise damaged(path, KIND, error) from error
 
 
 def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:

@@ -414,15 +414,14 @@ class _Trainer:
         Raises InvalidParameterError if it is of another run, and DamagedFileError if it cannot be used.
         """
         try:
-            theirs = RunConfig.of(meta["config"]).record() | {"origin": meta["origin"]}
-        except (KeyError, InvalidParameterError) as error:
+            theirs = RunConfig.of(meta["config"]).record() | dict(meta["origin"])
+        except (KeyError, TypeError, ValueError) as error:
             raise damaged(origin, KIND, error) from error
-        ours = self.config.record() | {"origin": plain(self.origin)}
-        for name in ours.keys() - {"episodes"}:
-            if theirs[name] != ours[name]:
+        for name, ours in (self.config.record() | plain(self.origin)).items():
+            if name != "episodes" and theirs.get(name) != ours:
                 raise InvalidParameterError(
-                    f"{origin} is of another run: its {name} is {reprlib.repr(theirs[name])}, and now it is "
-                    f"{reprlib.repr(ours[name])}. Use the same arguments, or another folder."
+                    f"{origin} is of another run: its {name} is {reprlib.repr(theirs.get(name))}, and now it is "
+                    f"{reprlib.repr(ours)}. Use the same arguments, or another folder."
                 )
         try:
             self._restore(meta, arrays)

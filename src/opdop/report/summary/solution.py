@@ -36,7 +36,7 @@ class ConstraintSummary:
 
     @property
     def sentence(self) -> str:
-        """The promise in the problem's own units."""
+        """The constraint in the problem's own units."""
         return self.quantity.constraint(self.threshold)
 
     @property

@@ -221,7 +221,7 @@ def sizes(problem: Problem) -> str:
 
 def sizes_text(*counts: float) -> str:
     """Return S, A, H and I in words; infinitely many states are called continuous."""
-    named = zip(counts, ("state", "action", "stage", "promise"), strict=True)
+    named = zip(counts, ("state", "action", "stage", "constraint"), strict=True)
     return ", ".join(
         f"{'continuous' if count == math.inf else f'{count:,}'} {word}{'' if count == 1 else 's'}"
         for count, word in named

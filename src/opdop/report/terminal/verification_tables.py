@@ -28,9 +28,9 @@ BOUNDS_LEGEND = (
 COVERAGE_LEGEND = (
     "optimistic: runs in which no estimate was too low, at any episode, stage, state, action and signal. two-sided: "
     "those of them in which none was too high by more than twice the bonus. needed: the largest share of a bonus that "
-    "was needed where Q is not clipped, by stage from the first; above 1 optimism would fail, and '-' means that Q was "
-    "always clipped. The last stage is shown apart: no next value is estimated there, so its bonus covers only the "
-    "ridge's bias (and the noise of random signals), and a larger share of it is needed."
+    "was needed where Q is not clipped, by stage from the first; above 1 optimism would fail, and '-' means that Q "
+    "was always clipped. The last stage is shown apart: no next value is estimated there, so its bonus covers only "
+    "the ridge's bias (and the noise of random signals), and a larger share of it is needed."
 )
 _FAILED = "A check failed: the implementation or the theory is wrong, or a rare event occurred in many runs."
 
