@@ -332,6 +332,6 @@ def test_an_infeasible_error_survives_the_way_back_from_another_process():
 def test_a_policy_for_another_model_is_refused_with_both_shapes(sketch: Sketch):
     H, S, A, _ = sketch.sizes
     table = np.concatenate([policy_table(0, sketch)] * 2)
-    message = rf"policy has shape \[{2 * H}, {S}, {A}\]; expected \[H,S,A\] = \[{H}, {S}, {A}\]"
+    message = rf"policy has shape \[{2 * H}, {S}, {A}\]; expected \[H,S,A\] = \[{H},{S},{A}\]"
     with pytest.raises(InvalidModelError, match=message):
         evaluate(sketch.build(), table)

@@ -2,7 +2,7 @@
 
 The master problem is a small linear program that mixes the deterministic policies found so far. Its multipliers weight
 the signals, and one backward induction finds the best policy for these weights. The method ends when that policy is no
-better than the mixture.
+better than the mixture. HiGHS solves the master; where its tolerances are too coarse, exact arithmetic does.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linprog
 
-from opdop.model import OpdopError, Problem, as_tabular
+from opdop.model import Problem, as_tabular
 from opdop.model.validation import Floats
-from opdop.planning.optimum import ROUNDING, Corner, Optimum, Oracle, assemble, settle_slater_gap
+from opdop.planning.exact_simplex import best_mixture
+from opdop.planning.optimum import FEASIBILITY, ROUNDING, Corner, Optimum, Oracle, assemble, settle_slater_gap
 
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
 # HiGHS's tolerances are absolute, and it takes coefficients below 1e-9 for zero: so rows are divided by their largest
@@ -44,7 +45,7 @@ def solve_by_column_generation(problem: Problem) -> Optimum:
     if (greedy.totals[1:] >= thresholds).all():
         weights, dual = np.eye(len(pool))[0], np.zeros(I)
     else:
-        weights, dual = _raise_reward(oracle, pool, thresholds)
+        weights, dual = _raise_reward(oracle, pool, thresholds, room=0.0 if slater_gap else FEASIBILITY * cmdp.horizon)
     return assemble(
         oracle,
         pool,
@@ -61,6 +62,7 @@ def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
     """Add columns until a mixture of the pool has the largest possible smallest slack; return its weights."""
     thresholds, H = oracle.cmdp.thresholds, oracle.cmdp.horizon
     reward = np.eye(1 + len(thresholds))[0]
+    exactly = False
     while True:
         slacks = _totals(pool)[:, 1:] - thresholds  # [M, I]
         scale = _scale(slacks)
@@ -68,40 +70,61 @@ def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
         rows = np.hstack([-_scaled(slacks, scale), np.ones((len(thresholds), 1))])  # t <= slack of each constraint
         shares = np.append(np.ones(len(pool)), 0.0)[None]
         free = [(0.0, None)] * len(pool) + [(None, None)]
-        weights, prices = _master(objective, rows, shares, free)
+        solved = None if exactly else _master(objective, rows, shares, free)
+        exactly = solved is None
+        weights, prices = best_mixture(slacks) if solved is None else (solved[0][:-1], solved[1])
         found = oracle.best(np.concatenate([[0.0], prices]), second=reward)
-        gained = prices @ (found.totals[1:] - thresholds) - (weights[:-1] @ slacks).min()
-        if gained <= ROUNDING * H or _known(found, pool):
-            return _clean(weights[:-1])
-        pool.append(found)
+        gained = prices @ (found.totals[1:] - thresholds) - (weights @ slacks).min()
+        known = _known(found, pool)
+        if gained <= ROUNDING * H or (known and (exactly or gained <= FEASIBILITY * H)):
+            return _clean(weights)
+        if not known:
+            pool.append(found)
+        exactly = exactly or known
 
 
-def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats) -> tuple[Floats, Floats]:
-    """Add columns until no policy beats the best feasible mixture; return weights and multipliers."""
-    H = oracle.cmdp.horizon
+def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats, room: float) -> tuple[Floats, Floats]:
+    """Add columns until no policy beats the best feasible mixture; return weights and multipliers.
+
+    Without slack the multipliers are not bounded. Exact arithmetic then needs `room` below the thresholds, as much as
+    cannot be told from zero; HiGHS has its tolerance.
+    """
+    H, exactly = oracle.cmdp.horizon, False
     while True:
         totals = _totals(pool)
         slacks = totals[:, 1:] - thresholds  # [M, I]
         scales = np.array([_scale(slacks[:, i]) for i in range(len(thresholds))])
         shares = np.ones((1, len(pool)))
-        weights, prices = _master(-totals[:, 0], -_scaled(slacks, scales), shares, [(0.0, None)] * len(pool))
-        dual = prices / scales
+        whole = [(0.0, None)] * len(pool)
+        solved = None if exactly else _master(-totals[:, 0], -_scaled(slacks, scales), shares, whole)
+        if solved is not None and (solved[0] @ slacks).min() < -FEASIBILITY * H:
+            solved = None
+        if solved is None and not exactly:
+            exactly, thresholds, slacks = True, thresholds - room, slacks + room
+        weights, dual = best_mixture(slacks, totals[:, 0]) if solved is None else (solved[0], solved[1] / scales)
         found = oracle.best(np.concatenate([[1.0], dual]), second=np.concatenate([[0.0], np.ones(len(dual))]))
         bound = found.totals[0] + dual @ (found.totals[1:] - thresholds)
         gained = bound - weights @ totals[:, 0]
-        if gained <= ROUNDING * H * (1.0 + dual.sum()) or _known(found, pool):
+        known, unit = _known(found, pool), H * (1.0 + dual.sum())
+        if gained <= ROUNDING * unit or (known and (exactly or gained <= FEASIBILITY * unit)):
             return _clean(weights), dual
-        pool.append(found)
+        if not known:
+            pool.append(found)
+        elif not exactly:
+            exactly, thresholds = True, thresholds - room
 
 
 def _master(
     objective: Floats, rows: Floats, shares: Floats, bounds: Sequence[tuple[float | None, float | None]]
-) -> tuple[Floats, Floats]:
-    """Minimise the objective subject to rows @ w <= -SHIFT and shares @ w = 1; return w and the rows' multipliers."""
+) -> tuple[Floats, Floats] | None:
+    """Minimise the objective subject to rows @ w <= -SHIFT and shares @ w = 1; return w and the rows' multipliers.
+
+    None if HiGHS finds no solution, or one with negative shares: its tolerances are too coarse then.
+    """
     limits = np.full(len(rows), -_SHIFT)
     result = linprog(objective, rows, limits, shares, [1.0], bounds, method="highs-ds", options=_TIGHT)
-    if result.status != 0:
-        raise OpdopError(f"the master program of {rows.shape[1]} columns ended with: {result.message}")
+    if result.status != 0 or (result.x * shares < -FEASIBILITY).any():
+        return None
     return result.x, np.maximum(-result.ineqlin.marginals, 0.0)
 
 
