@@ -208,7 +208,9 @@ def model_calls() -> list[Call]:
 def break_sparse(matrix: Any, random: np.random.Generator) -> Any:
     """Return a sparse matrix of which one of the arrays inside was changed, whatever its format."""
     broken = matrix.copy()
-    names = [name for name in ("data", "indices", "indptr", "offsets", "rows", "coords", "_dict") if name in vars(broken)]
+    names = [
+        name for name in ("data", "indices", "indptr", "offsets", "rows", "coords", "_dict") if name in vars(broken)
+    ]
     name = names[int(random.integers(len(names)))]
     value = vars(broken)[name]
     if name == "coords" and random.integers(2):

@@ -6,6 +6,7 @@ report prints all read this list. A new setting is one new field of `RunConfig`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
