@@ -9,8 +9,9 @@ import numpy as np
 
 from opdop.algorithms.task import Estimates, Learner, Task
 from opdop.kernels import counts, features, loops, lstd
-from opdop.kernels.dynamic_programming import Dense, count_rows, count_uniforms
+from opdop.kernels.dynamic_programming import count_uniforms
 from opdop.kernels.simd import LANES
+from opdop.kernels.transitions import Dense, count_rows
 from opdop.model import InvalidModelError, InvalidParameterError
 from opdop.model.validation import check_memory, shown
 
