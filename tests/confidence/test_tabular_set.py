@@ -84,7 +84,7 @@ def test_one_stage_of_the_lower_value_is_the_linear_programs():
     table = policy_table(1, sketch, "one action")
     v = confidence.lower_values(table)
     centre = np.zeros((3 * 6 * 2, 6))
-    centre[np.repeat(np.arange(36), np.diff(data.starts)), data.successors] = data.kernel.probabilities
+    centre[np.repeat(np.arange(36), np.diff(data.starts)), data.successors] = data.kernel().probabilities
     everything = np.ones(6, dtype=bool)
     for h in range(2):
         for x in range(6):

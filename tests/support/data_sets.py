@@ -42,7 +42,7 @@ def contains(confidence: TabularSet, sketch: Sketch) -> bool:
     H, S, A, I = sketch.sizes
     centre = np.zeros((data.kernel_stages * S * A, S))
     row = np.repeat(np.arange(len(centre)), np.diff(data.starts))
-    centre[row, data.successors] = data.kernel.probabilities
+    centre[row, data.successors] = data.kernel().probabilities
     truth = sketch.P[: data.kernel_stages].reshape(-1, S)
     distance = np.abs(centre - truth).sum(axis=1)
     there = data.number > 0

@@ -109,9 +109,12 @@ class Observations:
         """How often each row's next state was observed, [L*S*A]."""
         return add_by_row(self.starts, self.seen)
 
-    @cached_property
     def kernel(self) -> Sparse:
-        """The empirical transitions P_n; the row of a pair that was never visited is empty."""
+        """Return the empirical transitions P_n; the row of a pair that was never visited is empty."""
+        return self._kernel
+
+    @cached_property
+    def _kernel(self) -> Sparse:
         share = self.seen / np.repeat(self.number, np.diff(self.starts))
         return Sparse(self.starts, self.successors, share)
 

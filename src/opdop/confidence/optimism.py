@@ -70,7 +70,7 @@ class EmpiricalOracle:
         data = confidence.observations
         self.thresholds, self.horizon, self._initial = thresholds, data.horizon, data.initial
         shape = (1 + data.num_constraints, data.signal_stages, data.num_states, data.num_actions)
-        self._kernel, self._signals = data.kernel, data.signal_means().reshape(shape)
+        self._kernel, self._signals = data.kernel(), data.signal_means().reshape(shape)
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
         """Maximise `weights` [1+I]; where several policies do, prefer those best for `second`."""

@@ -57,20 +57,7 @@ class TabularSet:
 
     def balls(self, weights: Any) -> Balls:
         """Return the rows as backward passes take them; the kernel is the one that is best for `weights` [J]."""
-        data, S = self.observations, self.observations.num_states
-        starts, successors, probabilities = data.kernel
-        return Balls(
-            starts=starts,
-            successors=successors,
-            probabilities=probabilities,
-            widths=self.widths,
-            possible_starts=data.possible_starts,
-            possible=data.possible,
-            weights=np.array(weights, dtype=np.float64),
-            rank=np.zeros(S, dtype=np.int64),
-            order=np.zeros(S, dtype=np.int64),
-            slots=np.full(S, -1, dtype=np.int64),
-        )
+        return as_balls(self.observations, self.widths, weights)
 
     @property
     def thresholds(self) -> Floats:
@@ -123,7 +110,7 @@ class TabularSet:
                 mixture = solve_by_oracle(oracle)
             except InfeasibleError:
                 return None
-            return mix_corners(data.kernel, data.num_actions, data.initial, mixture)
+            return mix_corners(data.kernel(), data.num_actions, data.initial, mixture)
 
         data = self.observations
         return lambda b: plan(EmpiricalOracle(self, b)), lambda b: plan(PessimisticOracle(self, b))
@@ -139,7 +126,7 @@ class TabularSet:
         data = self.observations
         H, S, A, L = data.horizon, data.num_states, data.num_actions, data.kernel_stages
         table = fitting_table(policy, H, S, A)
-        occupancy = dynamic_programming.visit(data.kernel, table, data.initial)[:, :, None] * table
+        occupancy = dynamic_programming.visit(data.kernel(), table, data.initial)[:, :, None] * table
         occupancy[-1] = 0.0  # nothing depends on where the last stage leads
         occupancy = occupancy.reshape(-1, L * S * A).sum(axis=0)
         weight = occupancy * self.widths
@@ -169,6 +156,24 @@ class TabularSet:
         for j in range(J):
             dynamic_programming.evaluate(balls, signals[j : j + 1], table, v[j : j + 1])
         return v
+
+
+def as_balls(data: Observations, widths: Floats, weights: Any) -> Balls:
+    """Return the empirical rows of data with widths [L*S*A], as backward passes take them; weights [J]."""
+    S = data.num_states
+    starts, successors, probabilities = data.kernel()
+    return Balls(
+        starts=starts,
+        successors=successors,
+        probabilities=probabilities,
+        widths=widths,
+        possible_starts=data.possible_starts,
+        possible=data.possible,
+        weights=np.array(weights, dtype=np.float64),
+        rank=np.zeros(S, dtype=np.int64),
+        order=np.zeros(S, dtype=np.int64),
+        slots=np.full(S, -1, dtype=np.int64),
+    )
 
 
 def _kernel_widths(data: Observations, risk: float) -> Floats:

@@ -103,7 +103,7 @@ def move_mass(balls, first_row, count, v, out):
             continue
         best = order[0]
         if not everything:
-            best = best_possible(possible[possible_starts[row] : possible_starts[row + 1]], rank)
+            best = best_of(possible[possible_starts[row] : possible_starts[row + 1]], rank)
         mine = successors[starts[row] : starts[row + 1]]
         chances = probabilities[starts[row] : starts[row + 1]]
         moved = min(half, 1.0 - chance_of(best, mine, chances))
@@ -121,12 +121,20 @@ def move_mass(balls, first_row, count, v, out):
 
 
 @njit(cache=True, fastmath=False)
-def best_possible(possible, rank):
-    """Return the best of some possible successors, by the ranks."""
-    best = np.int64(possible[0])
-    for place in range(1, possible.shape[0]):
-        if rank[possible[place]] < rank[best]:
-            best = np.int64(possible[place])
+def best_possible(balls, row):
+    """Return the best of a row's possible successors, by the ranks."""
+    if balls.possible_starts.shape[0] == 1:
+        return balls.order[0]
+    return best_of(balls.possible[balls.possible_starts[row] : balls.possible_starts[row + 1]], balls.rank)
+
+
+@njit(cache=True, fastmath=False)
+def best_of(states, rank):
+    """Return the best of some states, by the ranks."""
+    best = np.int64(states[0])
+    for place in range(1, states.shape[0]):
+        if rank[states[place]] < rank[best]:
+            best = np.int64(states[place])
     return best
 
 
