@@ -6,6 +6,7 @@ from opdop.lazy import late_names
 
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
     from opdop.model import (
         ContinuousCMDP,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
         TabularPolicy,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Run, train
+    from opdop.runs import Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -39,6 +40,7 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -53,6 +55,7 @@ __all__ = [
     "Learner",
     "LinearCMDP",
     "ModelSimulator",
+    "Observations",
     "OpdopError",
     "Optimum",
     "Policy",
@@ -68,6 +71,7 @@ __all__ = [
     "Task",
     "Values",
     "algorithms",
+    "certify",
     "environments",
     "evaluate",
     "make",
