@@ -1,4 +1,4 @@
-"""The confidence set of a linear kernel: an ellipsoid for the weights of each stage, and one for those of the signals."""
+"""The confidence set of a linear kernel: ellipsoids for the weights of each stage, and for those of the signals."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class LinearSet:
 
         `radius` multiplies the radii: 1 is the confidence set, 0 its centre.
         """
-        data, features = self.data, self.data.features
+        features = self.data.features
         weights = np.array(weights, dtype=np.float64)
         J, S, A = len(weights), features.num_states, features.num_actions
         parts = {
