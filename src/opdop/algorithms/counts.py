@@ -59,7 +59,8 @@ def no_visits(task: Task, ridge: float, first_widths: Floats, radii: Floats) -> 
 class Counts:
     """Estimates a policy's values from counts of observed transitions.
 
-    `radius` is the paper's beta as a number, or a confidence rule from the presets. Memory grows with the number of
+    `task` has the sizes; `radius` is the paper's beta as a number, or a confidence rule from the presets; `ridge` is
+    added to every count. Memory grows with the number of
     distinct transitions observed: they are stored in lists, and in a table once they are many. Either form gives the
     same estimates up to rounding, and the moment of the change depends only on the episodes observed. Raises
     InvalidParameterError if ridge or radius is wrong.
@@ -123,7 +124,7 @@ class Counts:
         return Estimates(swapped(self.q), self.v, self._counts.visits.touched)
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
-        """Count one episode; raises InvalidModelError if it does not fit the task."""
+        """Count one episode; counts need no `estimates`. Raises InvalidModelError if it does not fit the task."""
         episode, arrays = self.task.checked(episode), self.arrays
         check_state(arrays, self.q, self.v, self.task)
         kernel.observe_episode(arrays, episode.states, episode.actions, episode.signals)

@@ -128,7 +128,10 @@ class Doubling:
         return has_originals(self, _REPLACED) and isinstance(current, CompiledLearner) and current.compiles
 
     def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play episodes in the compiled loop, at most to the end of the phase; see `OPDOP.run_compiled`."""
+        """Play episodes in the compiled loop, at most to the end of the phase; return how many.
+
+        See `OPDOP.run_compiled` for the arguments. Raises OpdopError if only some of the learners run in that loop.
+        """
         self._begin_next_if_due()
         if not self.compiles:
             raise OpdopError("`build` must return learners that all run in the compiled loop, or none of them.")

@@ -115,11 +115,17 @@ class TabularCMDP:
             array.setflags(write=False)
 
     def with_display(self, display: Display) -> Self:
-        """Return the same model with other words and units."""
+        """Return the same model with the words and units of another display.
+
+        Raises InvalidModelError if these do not fit its sizes.
+        """
         return self._changed(display=_read_display(display, self.num_constraints, self.num_states, self.num_actions))
 
     def with_thresholds(self, thresholds: Any) -> Self:
-        """Return the same model with other thresholds; the rest is shared, not copied."""
+        """Return the same model with other thresholds; the rest is shared, not copied.
+
+        Raises InvalidModelError if there are more or fewer than before, or if one is not a finite number.
+        """
         bounds = _read_thresholds(thresholds, self.horizon)
         if len(bounds) != self.num_constraints:
             raise InvalidModelError(
@@ -128,7 +134,10 @@ class TabularCMDP:
         return self._changed(thresholds=bounds)
 
     def with_features(self, features: Features) -> Self:
-        """Return the same model with the features of its linear kernel."""
+        """Return the same model with the features of its linear kernel.
+
+        Raises InvalidModelError if these are for other states and actions.
+        """
         if not isinstance(features, Features):
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
@@ -149,7 +158,7 @@ class TabularCMDP:
         return ()
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ModelSimulator:
-        """Return a simulator of this model; the same seed gives the same episodes."""
+        """Return a simulator of this model; see `ModelSimulator` for the arguments and errors."""
         return ModelSimulator(self, seed=seed, noisy=noisy)
 
     @property
@@ -184,7 +193,10 @@ class TabularCMDP:
         return self._all_stages(self.signals[1:])
 
     def transition_matrix(self, stage: int) -> Any:
-        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model."""
+        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model.
+
+        Raises InvalidParameterError if there is no such stage.
+        """
         stage = as_index("stage", stage, self.horizon)
         size = self.num_states * self.num_actions
         first = (stage % self._stored_stages) * size
@@ -198,7 +210,10 @@ class TabularCMDP:
         )
 
     def dense(self) -> TabularCMDP:
-        """Return the same model with dense transitions; L*S*A*S numbers, so only for small models."""
+        """Return the same model with dense transitions: S*A*S numbers for each stored stage.
+
+        Raises InvalidModelError if they would not fit into memory.
+        """
         S, A, L = self.num_states, self.num_actions, self._stored_stages
         if not self.is_sparse:
             return self

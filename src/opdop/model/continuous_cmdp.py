@@ -110,7 +110,8 @@ class ContinuousCMDP:
         """Return the discretisation on which policies are measured, with `cells` along each axis or the problem's own.
 
         Its states are the learner's nodes, then the centres of the cells, then given first states. Nodes have
-        probability zero; they are included because the learner stores its value functions there.
+        probability zero; they are included because the learner stores its value functions there. Raises
+        InvalidModelError if `cells` is not a whole number of at least 1, or if the kernels would not fit into memory.
         """
         cells = self.cells if cells is None else as_size("cells", cells)
         if cells == self.cells:
@@ -124,11 +125,14 @@ class ContinuousCMDP:
             yield cells, self.tabular(cells)
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ContinuousSimulator:
-        """Return a simulator that draws states from the exact density."""
+        """Return a simulator that draws states from the exact density; see `ContinuousSimulator` for the arguments."""
         return ContinuousSimulator(self, seed=seed, noisy=noisy)
 
     def with_display(self, display: Display) -> ContinuousCMDP:
-        """Return the same problem with other words and units."""
+        """Return the same problem with the words and units of another display.
+
+        Raises InvalidModelError if these do not fit its sizes.
+        """
         problem = copy.copy(self)
         vars(problem).update(model=self.model.with_display(display))
         return problem
@@ -151,7 +155,11 @@ class ContinuousCMDP:
         return f"{len(nodes)} {nodes.name} nodes, measured on {self.cells} cells{axes}"
 
     def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
-        """Return the mean of every signal [1+I] at a state [dim]."""
+        """Return the mean of every signal [1+I] at a stage, a state [dim] and an action.
+
+        Raises InvalidParameterError if there is no such stage or action, and InvalidModelError if the state has another
+        shape or a mean is not in [0, 1].
+        """
         stage, action = as_index("stage", stage, self.horizon), as_index("action", action, self.features.num_actions)
         state = as_vector("state", state, self.features.nodes.dim, "dim")
         varphi = self.features.signal_features(state[None])[0, action]
@@ -200,7 +208,8 @@ class ContinuousCMDP:
 class ContinuousSimulator:
     """Plays episodes with states in [0, 1]^dim, drawn from the exact density; the same seed gives the same episodes.
 
-    An episode's states are [H+1, dim]. With `noisy` the observed signals are 0 or 1 with the model's means.
+    An episode's states are [H+1, dim]. With `noisy` the observed signals are 0 or 1 with the model's means. Raises
+    InvalidModelError if `problem` is not a ContinuousCMDP, and InvalidParameterError if `seed` or `noisy` is wrong.
     """
 
     def __init__(self, problem: ContinuousCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
@@ -212,7 +221,10 @@ class ContinuousSimulator:
         self.generator = as_generator(seed)
 
     def play(self, policy: Policy) -> Episode:
-        """Play one episode with a policy that has probabilities at every state, as continuous learners propose."""
+        """Play one episode of a policy that has probabilities at every state, as continuous learners do; return it.
+
+        Raises InvalidModelError if the policy returns no probabilities at a state.
+        """
         problem, random = self.continuous, self.generator
         H, J, features = problem.horizon, len(problem.signal_weights), problem.features
         states, actions = np.empty((H + 1, features.nodes.dim)), np.empty(H, dtype=np.int64)

@@ -40,7 +40,7 @@ class Quantity:
             _set(self, {name: value})
 
     def shown(self, value: float) -> float:
-        """Return an episode total in the problem's own units."""
+        """Return an episode total, the value of a signal, in the problem's own units."""
         return self.offset + self.scale * value
 
     def shown_difference(self, difference: float) -> float:
@@ -48,7 +48,7 @@ class Quantity:
         return self.scale * difference
 
     def text(self, value: float, digits: int = 4) -> str:
-        """Return an episode total as text with its unit."""
+        """Return the value of an episode total as text, with so many significant digits and its unit."""
         return f"{self.shown(value):.{digits}f} {self.unit}".rstrip()
 
     def constraint(self, threshold: float) -> str:
@@ -112,7 +112,7 @@ class Display:
 
     @classmethod
     def plain(cls, constraints: int) -> Display:
-        """Return the display of a model without names and units."""
+        """Return the display of a model with a number of constraints, without names and units."""
         return cls("model", quantities=(Quantity("reward"), *(Quantity(f"utility {i}") for i in range(constraints))))
 
 

@@ -82,7 +82,10 @@ class Features:
         return 1.0 if self.form is None else float(np.sqrt((self.varphi**2).sum(axis=0).max()))
 
     def integrate(self, v: Any) -> Floats:
-        """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""
+        """Return phi(x, a) = sum_y psi(x, a, y) v(y), [S, A, d1], for v [S].
+
+        Raises InvalidModelError if v has another shape, or if phi would not fit into memory.
+        """
         S, A = self.num_states, self.num_actions
         values = as_vector("V", v, S, "S")
         check_memory(16.0 * S * A * self.kernel_dim, f"phi of {S:,} states and {A:,} actions, d1 = {self.kernel_dim:,}")
@@ -95,7 +98,7 @@ class Features:
         return out.reshape(self.kernel_dim, A, S).transpose(2, 1, 0).copy()
 
     def signal_features(self) -> Floats:
-        """Return varphi as [S, A, d2]."""
+        """Return varphi as [S, A, d2]; raises InvalidModelError if it would not fit into memory."""
         S, A = self.num_states, self.num_actions
         if self.form is None:
             check_memory(8.0 * (S * A) ** 2, f"varphi of {S:,} states and {A:,} actions")
@@ -103,7 +106,10 @@ class Features:
         return self.varphi.reshape(self.signal_dim, A, S).transpose(2, 1, 0).copy()
 
     def kernel(self, weights: Floats) -> Any:
-        """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense."""
+        """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense.
+
+        Raises InvalidModelError if weights have another shape.
+        """
         S, A = self.num_states, self.num_actions
         weights = as_vector("weights", weights, self.kernel_dim, "d1")
         if self.form is None:
@@ -117,7 +123,7 @@ class Features:
         return np.einsum("yip,i->py", self.form.psi, weights)[_turned(A, S)]
 
     def signals(self, weights: Floats) -> Floats:
-        """Return the signal of weights [d2] as [S, A]."""
+        """Return the signal of weights [d2] as [S, A]; raises InvalidModelError if they have another shape."""
         S, A = self.num_states, self.num_actions
         weights = as_vector("weights", weights, self.signal_dim, "d2")
         return weights.reshape(S, A) if self.form is None else self._by_state(weights @ self.varphi)

@@ -56,11 +56,14 @@ class Problem(Protocol):
         ...
 
     def with_display(self, display: Display) -> Self:
-        """Return the same problem with other words and units."""
+        """Return the same problem with the words and units of another display."""
         ...
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> KnownSimulator:
-        """Return a simulator of the exact problem; with `noisy`, observed signals are 0 or 1 with the true means."""
+        """Return a simulator of the exact problem; the same seed gives the same episodes.
+
+        With `noisy`, observed signals are 0 or 1 with the true means.
+        """
         ...
 
 

@@ -173,9 +173,15 @@ def execute(
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
-    """Make the run that a configuration describes; see `train` for the arguments and errors.
+    """Make the run that a configuration describes, and return it.
 
-    Without `problem` the configuration must name a shipped one, and without `learner` an algorithm.
+    Args:
+        config: the settings of the run.
+        problem: the problem or simulator; without it the configuration must name a shipped problem.
+        learner: a learner of your own; without it the configuration must name an algorithm.
+
+    The other arguments and the errors are those of `train`. Raises InvalidParameterError also if the configuration
+    names no problem or algorithm and none is given.
     """
     _check_kinds(config, checkpoint_seconds, start, progress, compiled, task)
     if piece is not None:

@@ -95,7 +95,7 @@ class Sweep:
 
     @classmethod
     def open(cls, folder: str | Path) -> Sweep:
-        """Open the folder of a sweep.
+        """Return the sweep in a folder.
 
         Raises InvalidParameterError if there is no sweep in it, or its manifest is damaged.
         """
@@ -133,7 +133,7 @@ class Sweep:
         return tuple(map(key_of, self.jobs))
 
     def runs(self) -> Iterator[tuple[RunConfig, Run]]:
-        """Load every finished run, one after the other, in the order of the spec; `listing` names damaged ones."""
+        """Load and yield every finished run, in the order of the spec; `listing` names damaged ones."""
         for job, key in zip(self.jobs, self.keys, strict=True):
             try:
                 run = self.store.load(key)

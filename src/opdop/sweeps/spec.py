@@ -38,7 +38,7 @@ Check = Callable[[str, Any], Any]  # (place, value) -> the clean value; raises I
 
 
 class InvalidSpecError(InvalidParameterError):
-    """A spec that cannot be run; `errors` has a sentence for each mistake, with its place."""
+    """A spec, named `origin`, that cannot be run; `errors` has a sentence for each mistake, with its place."""
 
     def __init__(self, origin: str, errors: Iterable[str]) -> None:
         self.origin, self.errors = printable(origin), tuple(" ".join(printable(each).split()) for each in errors)
@@ -55,7 +55,7 @@ def shared_settings() -> tuple[str, ...]:
 
 
 def key_of(job: RunConfig) -> str:
-    """Return the name of a run's folder: a few words, and a digest of its whole configuration.
+    """Return the name of the folder of a job's run: a few words, and a digest of its whole configuration.
 
     The digest has 128 bits and covers every setting exactly, so different runs have different keys.
     """
@@ -75,7 +75,7 @@ def short_key(key: str) -> str:
 
 
 def group_of(job: RunConfig) -> str:
-    """Return the kind of a run, without its seed: problem, algorithm and preset, and the parameters that were set."""
+    """Return the kind of a job, without its seed: problem, algorithm and preset, and the parameters that were set."""
     known = environments()[job.problem].parameters if job.problem in environments() else {}
     unusual = {
         name: value
@@ -108,9 +108,9 @@ class Spec:
 
     @classmethod
     def read(cls, path: str | Path) -> Spec:
-        """Read a spec from a TOML file.
+        """Return the spec in the TOML file at `path`.
 
-        Raises InvalidParameterError if the file cannot be read, InvalidSpecError if it is not a valid spec.
+        Raises InvalidParameterError if the file cannot be read, and InvalidSpecError if it is not a valid spec.
         """
         if not isinstance(path, (str, Path)):
             raise InvalidParameterError(f"the spec is {reprlib.repr(path)}; expected a path, or data of the same form.")
@@ -126,7 +126,7 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str, *, origin: str = "the spec") -> Spec:
-        """Read a spec from TOML text; errors call it `origin`.
+        """Return the spec in a TOML text; errors call it `origin`.
 
         Raises InvalidSpecError, with all mistakes at once.
         """
