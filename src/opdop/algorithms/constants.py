@@ -259,7 +259,7 @@ class SelfNormalisedRadius:
 
 
 def linear_rule(rule: Any) -> LinearRadius:
-    """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
+    """Return a confidence rule for the least-squares evaluator: of a rule for counts, its form for linear kernels."""
     linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
     return linear
 

@@ -1,4 +1,4 @@
-"""What the commands share: reading numbers, and printing pages, JSON, errors and signs of life."""
+"""What the commands share: reading numbers, and printing pages, JSON, errors and messages that something takes time."""
 
 from __future__ import annotations
 

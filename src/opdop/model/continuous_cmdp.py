@@ -253,7 +253,7 @@ class ContinuousSimulator:
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Go back to a state that `state` returned; raises OpdopError if it is none."""
+        """Return to a state that `state` returned; raises OpdopError if it is not one."""
         restore_generator(self.generator, state)
 
 
@@ -296,7 +296,7 @@ def _read_initial(initial: Any, dim: int) -> Density | tuple[Floats, Floats]:
 
 
 def _chances(policy: Any, stage: int, state: Floats, A: int) -> Floats:
-    """Return a policy's action probabilities [A] at a state, as they are; raise if they are none."""
+    """Return a policy's action probabilities [A] at a state; raise InvalidModelError if they are not probabilities."""
     if not isinstance(policy, Policy):
         raise InvalidModelError(f"policy is {shown(policy)}; expected one with probabilities(stage, state).")
     chances = as_vector("the policy", call("the policy", policy.probabilities, stage, state), A, "A")

@@ -130,12 +130,12 @@ class Product:
 
 
 def is_density(value: Any, dim: int) -> bool:
-    """Return whether a value is a density in dimension `dim`; a class of densities is none."""
+    """Return whether a value, not a class, is a density in dimension `dim`."""
     return isinstance(value, Density) and not isinstance(value, type) and value.dim == dim
 
 
 def values_of(density: Density, points: Floats) -> Floats:
-    """Return a density's values [n] at points [n, dim], checked: somebody else may have written it."""
+    """Return a density's values [n] at points [n, dim], checked, because users write densities of their own."""
     values = as_vector("the density", call("the density", density.pdf, points), len(points), "n")
     if values.min() < 0.0:
         at = points[int(np.argmin(values))]

@@ -253,7 +253,7 @@ def _listed(components: Sequence[Any]) -> Listed:
 
 
 def _turned(m: int, n: int) -> NDArray[np.int64]:
-    """Return where the rows of a table by the second of two indices, of m and n values, are in one by the first."""
+    """Return the order in which rows i * n + j of a table, i < m and j < n, become rows j * m + i."""
     return np.arange(m * n).reshape(m, n).T.ravel()
 
 

@@ -148,7 +148,7 @@ class PolicyMixture:
 
 
 def as_policy(policy: Any) -> TabularPolicy:
-    """Return a TabularPolicy as it is, or the policy of a table [H, S, A]; raise InvalidModelError if it is none."""
+    """Return a TabularPolicy as it is, or the policy of a table [H, S, A]; raise InvalidModelError if it is not one."""
     return policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
 
 

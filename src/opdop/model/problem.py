@@ -70,7 +70,7 @@ class Problem(Protocol):
 def as_tabular(problem: Any) -> TabularCMDP:
     """Return the finite model of a problem, in which it is solved and measured.
 
-    Raises InvalidModelError if it is no problem.
+    Raises InvalidModelError if it is not a problem.
     """
     from opdop.model.cmdp import TabularCMDP  # late: it imports this module
 

@@ -30,7 +30,7 @@ class Episode:
     signals: Floats  # [1+I, H], 0 the reward
 
     def __post_init__(self) -> None:
-        """Make arrays of what is none; whether they fit a task is checked where an episode is learnt from."""
+        """Convert all fields to arrays; `Task.checked` checks whether they fit a task."""
         for name in ("states", "actions", "signals"):
             value = getattr(self, name)
             if not isinstance(value, np.ndarray):
@@ -126,7 +126,7 @@ class ModelSimulator:
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Return to a saved state; raises OpdopError if it is none."""
+        """Return to a saved state; raises OpdopError if it is not one."""
         restore_generator(self.generator, state)
 
 

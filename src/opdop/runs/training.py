@@ -137,7 +137,7 @@ def train(
         progress: a function that is called about ten times a second.
         compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
             with overridden methods is always run step by step.
-        piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
+        piece: episodes played before the time is checked; by default as many as take a tenth of a second.
 
     Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, or if the folder
     holds another run or more episodes than are asked for; InfeasibleError if no policy satisfies the constraints; and
@@ -537,7 +537,7 @@ def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimul
 
 
 def next_size(size: int, seconds: float) -> int:
-    """Return how many episodes to play before the next look at the clock, if the last `size` took `seconds` each.
+    """Return how many episodes to play before the time is checked again, if the last `size` took `seconds` each.
 
     They are enough to be measured together, unless that takes more than two seconds.
     """

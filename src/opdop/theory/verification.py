@@ -171,8 +171,8 @@ def bounds_record(name: str, setting: Setting) -> dict[str, Any]:
 def standard_simulations(preset: str = CERTIFIED) -> list[Simulation]:
     """Return the small problems on which everything is verified by default: counts and least squares, also with noise.
 
-    With `certified` the last two are learnt with `practical`, whose multipliers soon move: what is sure must hold there
-    too. Another preset is used for all of them.
+    With `certified` the last two are learnt with `practical`, whose multipliers soon move: claims that hold surely must
+    hold there too. Another preset is used for all of them.
     """
     tabular, mixture, factored = make("random-tabular"), make("random-mixture"), make("factored")
     simulations = [
