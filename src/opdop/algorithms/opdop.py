@@ -306,7 +306,7 @@ def _made(evaluator: Any, task: Task, constants: Constants) -> Evaluator:
         found: Evaluator = evaluator(task, radius=constants.radius, ridge=constants.ridge)
     except (TypeError, AttributeError) as error:  # it does not take these arguments, so it makes something else
         reason = printable(str(error))
-        raise InvalidParameterError(f"{shown(evaluator)} makes no evaluator: {reason}.") from error
+        raise InvalidParameterError(f"{shown(evaluator)} cannot make an evaluator: {reason}.") from error
     return found
 
 

@@ -80,7 +80,7 @@ def as_learner(learner: Any, task: Task) -> Learner:
     missing = [name for name in methods if not callable(getattr(learner, name, None))]
     if isinstance(learner, type) or missing:
         lacks = "it is a class, not an object of it" if isinstance(learner, type) else f"it has no {missing[0]}()"
-        raise InvalidParameterError(f"{shown(learner)} is no learner: {lacks}.")
+        raise InvalidParameterError(f"{shown(learner)} is not a learner: {lacks}.")
     if not isinstance(getattr(learner, "constants", {}), Mapping):
         raise InvalidParameterError(f"the learner's constants are {shown(learner.constants)}; expected a dictionary.")
     # Where states are continuous, a learner has H + 1 places for visited ones; see `with_visitors`.

@@ -48,6 +48,15 @@ class DamagedFileError(OpdopError):
     """A file that opdop did not write as it is: damaged, truncated, foreign or malicious."""
 
 
+def file_name(text: str) -> str:
+    """Return a text as part of a file name: lower-case ASCII letters and digits, joined by hyphens.
+
+    >>> file_name("Factored, radius_scale=0.1")
+    'factored-radius-scale-0-1'
+    """
+    return "-".join(re.findall("[a-z0-9]+", text.lower()))
+
+
 def as_folder(name: str, path: Any) -> Path:
     """Return the path of a folder; raises InvalidParameterError if it cannot be one."""
     if not isinstance(path, (str, os.PathLike)) or not isinstance(text := os.fspath(path), str) or "\0" in text:
@@ -225,7 +234,7 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArr
 def _number(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is no JSON data")
+    raise TypeError(f"{type(value).__name__} is not JSON data")
 
 
 def plain(value: Any) -> Any:
@@ -290,7 +299,7 @@ def _check_seal(file: BinaryIO) -> int:
     """Return the size of a file whose last bytes are the digest of all others."""
     about = os.fstat(file.fileno())
     if about.st_size > _LARGEST_FILE:
-        raise ValueError(f"it has {about.st_size} bytes, at most {_LARGEST_FILE} can be")
+        raise ValueError(f"it has {about.st_size} bytes; expected at most {_LARGEST_FILE}")
     size = about.st_size - _DIGITS
     if size < len(_SEAL):
         raise ValueError("it is too short")

@@ -210,7 +210,7 @@ def _check_address(address: str) -> None:
     """Raise InvalidParameterError at once if an address is malformed, or nothing listens there: Dask would wait."""
     found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if found is None or not 0 < int(found["port"]) < 2**16:
-        raise _no_scheduler(address, "it is no address")
+        raise _no_scheduler(address, "it is not an address")
     if found["protocol"] in (None, "tcp://", "tls://"):
         try:
             host = found["host"].strip("[]")

@@ -76,8 +76,11 @@ def list_runs(folder: str | Path) -> Listing:
 
 def run_folders(folder: Path) -> list[Path]:
     """Return the folder itself if it holds a run or a checkpoint, otherwise those of its folders that do."""
-    if _has_run(folder):
-        return [folder]
+    return [folder] if _has_run(folder) else run_folders_in(folder)
+
+
+def run_folders_in(folder: Path) -> list[Path]:
+    """Return those of a folder's folders that hold a run or a checkpoint; hidden ones are left out."""
     below = sorted(folder.iterdir()) if folder.is_dir() else []
     return [each for each in below if not each.name.startswith(".") and _has_run(each)]
 

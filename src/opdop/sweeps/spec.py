@@ -24,7 +24,7 @@ from opdop.model import InvalidParameterError, suggestion
 from opdop.model.validation import printable
 from opdop.runs import RunConfig, settings
 from opdop.runs.config import LARGEST_SEED, exact_text, positive, whole
-from opdop.runs.files import open_regular
+from opdop.runs.files import file_name, open_regular
 
 MOST_RUNS = 100_000
 DEFAULT_SEEDS = 10
@@ -62,7 +62,7 @@ def key_of(job: RunConfig) -> str:
     words = "-".join(map(str, (job.problem, job.algorithm, job.preset, job.seed)))
     canonical = json.dumps(job.record(), sort_keys=True)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_DIGITS]
-    return f"{re.sub('[^A-Za-z0-9]+', '-', words)[:_LONGEST_WORDS]}-{digest}"
+    return f"{file_name(words)[:_LONGEST_WORDS]}-{digest}"
 
 
 def short_key(key: str) -> str:
