@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -263,8 +263,7 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
         config = run.config
         facts = (run.policy.table.shape, run.thresholds.tolist(), run.display.quantities, _totals(run))
         problem = f"{config.problem} {_key(config.problem_parameters)} {run.origin.get('model')} {facts}"
-        group = _key({**config.record(), "seed": None})
-        seeds = problems.setdefault(problem, {}).setdefault(group, {})
+        seeds = problems.setdefault(problem, {}).setdefault(without_seed(config), {})
         if config.seed in seeds:
             repeated.append(Missing(place, f"the same run as {seeds[config.seed][0]}, which is in the report."))
         elif not _overlap([run, *(other for _, other in seeds.values())]):
@@ -310,12 +309,27 @@ def printable(text: object) -> str:
 
 def _labels(configs: list[RunConfig]) -> list[str]:
     """Return a name for each group: the algorithm, and the settings in which the groups differ."""
+    labels = [" ".join([config.algorithm, *words]) for config, words in zip(configs, differences(configs), strict=True)]
+    used: set[str] = set()
+    return [_unused(printable(label), used) for label in labels]
+
+
+def without_seed(config: RunConfig) -> str:
+    """Return a text that is the same for configurations that differ only in their seed."""
+    return _key({**config.record(), "seed": None})
+
+
+def differences(configs: Sequence[RunConfig]) -> list[list[str]]:
+    """Return for each configuration its settings, in words, in which these configurations differ.
+
+    The algorithm is left out.
+    """
     varying = [name for name in settings() if len({_key({"": getattr(each, name)}) for each in configs}) > 1]
     if all(config.planned_episodes == config.episodes for config in configs):
         varying = [name for name in varying if name != "planned_episodes"]
-    labels = []
+    found = []
     for config in configs:
-        words = [config.algorithm]
+        words = []
         for name in varying:
             value = getattr(config, name)
             if isinstance(value, Mapping):
@@ -323,9 +337,8 @@ def _labels(configs: list[RunConfig]) -> list[str]:
             if value and name != "algorithm":
                 shown = f"{value:,}" if isinstance(value, int) else setting_text(value)
                 words.append(settings()[name].label.format(shown))
-        labels.append(" ".join(words))
-    used: set[str] = set()
-    return [_unused(printable(label), used) for label in labels]
+        found.append(words)
+    return found
 
 
 def _unused(name: str, used: set[str]) -> str:
