@@ -167,8 +167,13 @@ def test_what_is_missing_or_damaged_is_written_again(tmp_path: Path) -> None:
     assert "is complete" in answered("run", "--resume", str(tmp_path))
 
 
-def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    opdop.train("factored", episodes=300, seed=1).save(tmp_path)
+def test_plan_and_end_may_differ_and_another_runs_result_is_not_replaced(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=300, seed=1).save(tmp_path / "other")
+    before = (tmp_path / "other" / "run.npz").read_bytes()
+    with pytest.raises(opdop.InvalidParameterError, match=r"run\.npz is of another run: its seed is 1"):
+        opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path / "other")
+    assert (tmp_path / "other" / "run.npz").read_bytes() == before
+    tmp_path = tmp_path / "own"
     opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path)
     answered("run", "--resume", str(tmp_path))
     assert same(opdop.Run.load(tmp_path), opdop.train("factored", episodes=300, planned_episodes=1000, seed=2))

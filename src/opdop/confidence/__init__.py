@@ -1,0 +1,1 @@
+"""What the data allow: confidence sets, optimistic and pessimistic values, certificates."""
