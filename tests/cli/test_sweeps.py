@@ -235,7 +235,7 @@ def test_the_folder_of_one_run_is_listed(singles: Path) -> None:
     assert half.splitlines()[-1] == "0 of 1 runs are done, 1 unfinished"
 
 
-def test_no_sweep_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_sweep_is_an_error_of_one_line(tmp_path: Path) -> None:
     result = run("runs", str(tmp_path))
     assert result.exit_code == 2
     assert result.stderr.startswith("error: there is no sweep in")
