@@ -81,7 +81,7 @@ def reservoir(
     means = (np.arange(shapes) + 0.5) / shapes
     odds = np.exp(-0.5 * ((np.minimum(after, 1.0)[..., None] - means) * shapes) ** 2)
     theta = (odds / odds.sum(axis=-1, keepdims=True)).reshape(stages, zones * shapes)
-    prices = 0.8 + 0.2 * np.cos(season)  # as shares of the dearest
+    prices = 0.8 + 0.2 * np.cos(season)  # as shares of the highest
     display = Display(
         "reservoir",
         quantities=(
