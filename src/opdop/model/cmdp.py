@@ -129,7 +129,7 @@ class TabularCMDP:
         bounds = _read_thresholds(thresholds, self.horizon)
         if len(bounds) != self.num_constraints:
             raise InvalidModelError(
-                f"thresholds are {len(bounds)}; expected {self.num_constraints}, as many as before."
+                f"there are {len(bounds)} thresholds; expected {self.num_constraints}, as many as before."
             )
         return self._changed(thresholds=bounds)
 

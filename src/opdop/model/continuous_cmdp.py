@@ -214,7 +214,7 @@ class ContinuousSimulator:
 
     def __init__(self, problem: ContinuousCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
         if not isinstance(problem, ContinuousCMDP):
-            raise InvalidModelError(f"problem is {shown(problem)}; expected a ContinuousCMDP; others: ModelSimulator.")
+            raise InvalidModelError(f"problem is {shown(problem)}; expected a ContinuousCMDP.")
         self.continuous = problem
         self.problem: Problem = problem
         self.noisy = as_flag("noisy", noisy)

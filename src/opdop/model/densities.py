@@ -48,7 +48,7 @@ class TruncatedNormal:
             value = as_number(name, getattr(self, name), "a finite number", error=InvalidModelError)
             object.__setattr__(self, name, value)
         if not self.deviation > 0.0:
-            raise InvalidModelError(f"{self} is no density; expected a finite mean and a positive deviation.")
+            raise InvalidModelError(f"{self} is not a density; expected a finite mean and a positive deviation.")
         low, high = self._ends
         if not high - low > 1e-12:
             raise InvalidModelError(f"{self} has no mass in [0, 1]; expected a mean nearer to it.")
