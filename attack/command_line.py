@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from attack.mutations import HOSTILE_TEXT
-from opdop.cli import main
+from opdop.__main__ import main
 
 LINES = (
     "envs",
