@@ -63,6 +63,8 @@ WORDS = (
     "/proc/self/mem",
     "missing.toml",
     "é\u202e",
+    "--é\u202e",
+    "--seed=é\u202e",
     HOSTILE_TEXT.replace("\x00", ""),
     "x" * 3000,
     "--",

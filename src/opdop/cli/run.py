@@ -174,13 +174,13 @@ def _resume(folder: Path) -> tuple[Run, bool]:
 
     if not (folder / CHECKPOINT).exists():
         try:
-            found = Run.load(folder)
+            saved = Run.load(folder)
         except DamagedFileError as error:
             raise InvalidParameterError(f"there is no run in {str(folder)!r}: {error}") from error
-        return found, _make_whole(folder, found)
+        return saved, _make_whole(folder, saved)
     config = read_config(folder)
     try:
-        found = Run.load(folder)
+        found: Run | None = Run.load(folder)
     except OpdopError:
         found = None  # not there yet, or damaged: it will be written again
     if found is not None and found.config == config:

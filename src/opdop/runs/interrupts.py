@@ -54,9 +54,8 @@ class Interrupts:
             self._give_back()
             signal.raise_signal(number)
         elif self._timer is None:
-            self._timer = threading.Timer(
-                self._since + _PATIENCE - time.monotonic() + 0.1, os.kill, (os.getpid(), number)
-            )
+            left = self._since + _PATIENCE - time.monotonic()
+            self._timer = threading.Timer(left + 0.1, os.kill, (os.getpid(), number))
             self._timer.daemon = True
             self._timer.start()
 

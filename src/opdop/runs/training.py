@@ -237,10 +237,12 @@ class _Trainer:
         known = problem if isinstance(problem, Problem) else None
         if isinstance(problem, KnownSimulator) and isinstance(problem.problem, Problem):
             known, config = problem.problem, config.but(noisy=problem.noisy)
-        self.simulator: Simulator = problem
+        self.simulator: Simulator
         if isinstance(problem, Problem):
             make_simulator = partial(problem.simulator, seed=config.seed, noisy=config.noisy)
             self.simulator = call("simulator() of the problem", make_simulator)
+        else:
+            self.simulator = problem
         self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
         self.optimum: Optimum | None = None if known is None else solve(known)
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
