@@ -14,7 +14,7 @@ from opdop.algorithms.task import CompiledLearner, Learner, Task
 from opdop.kernels import loops
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import MOST_EPISODES, Floats, shown
+from opdop.model.validation import MOST_EPISODES, Floats, call, shown
 
 FIRST_PLAN = 1024
 
@@ -69,7 +69,7 @@ class Doubling:
         self.played = 0  # episodes of this phase
         plan = phase_task(self.task, phase, self.first)
         self.planned = plan.episodes
-        self.current: Any = as_learner(self.build(plan), plan)
+        self.current: Any = as_learner(call("build(task)", self.build, plan), plan)
 
     @property
     def constants(self) -> dict[str, Any]:

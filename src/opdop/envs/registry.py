@@ -29,6 +29,7 @@ Built = TypeVar("Built", bound=Problem)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _NONE = frozenset({"none", "null"})
+_MOST_ENTRIES = 10**6  # of a list that is given as an array
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", tuple: "a list of numbers"}
 
 
@@ -103,7 +104,10 @@ class Parameter:
             return int(value) if isinstance(value, Integral) else None
         if self.type is float:
             return _as_float(value)
-        listed = value.tolist() if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray):
+            listed: object = value.tolist() if value.ndim == 1 and value.size <= _MOST_ENTRIES else None
+        else:
+            listed = value
         if not isinstance(listed, list | tuple) or not listed:
             return None
         entries = [_as_float(entry) for entry in listed]

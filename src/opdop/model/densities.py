@@ -121,12 +121,12 @@ class Product:
     def pdf(self, points: Floats) -> Floats:
         """Return the density [n] at points [n, dim]."""
         points = _points(points, self.dim)
-        return np.asarray(np.prod([part.pdf(points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
+        return np.asarray(np.prod([values_of(part, points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
 
     def draw(self, uniforms: Floats) -> Floats:
         """Return the point [dim] of uniforms [dim]."""
         uniforms = as_vector("uniforms", uniforms, self.dim, "dim")
-        return np.concatenate([part.draw(uniforms[i : i + 1]) for i, part in enumerate(self.parts)])
+        return np.concatenate([draw_from(part, uniforms[i : i + 1]) for i, part in enumerate(self.parts)])
 
 
 def is_density(value: Any, dim: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from opdop.model.errors import InvalidModelError
-from opdop.model.validation import as_number, as_text, as_whole, shown
+from opdop.model.validation import as_number, as_text, as_whole, call, shown
 
 _LARGEST_MAP = 10_000_000  # cells
 Item = TypeVar("Item")
@@ -126,13 +126,13 @@ def _each(name: str, values: Any, check: Callable[[str, Any], Item]) -> tuple[It
     """Return a sequence as a tuple, each entry checked."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise InvalidModelError(f"{name} is {shown(values)} ({type(values).__name__}); expected a tuple.")
-    return tuple(check(f"{name}[{i}]", value) for i, value in enumerate(values))
+    return tuple(check(f"{name}[{i}]", value) for i, value in enumerate(call(f"reading {name}", tuple, values)))
 
 
 def _items(name: str, values: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(values, Mapping):
         raise InvalidModelError(f"{name} is {shown(values)} ({type(values).__name__}); expected a dict.")
-    return values.items()
+    return tuple(call(f"reading {name}", values.items))
 
 
 def _quantity(name: str, value: Any) -> Quantity:

@@ -21,6 +21,7 @@ from opdop.model.validation import (
     as_floats,
     as_number,
     as_size,
+    as_text,
     as_vector,
     check_memory,
     check_sparse_rows,
@@ -58,6 +59,12 @@ class Features:
         """Check that all sizes fit: compiled code would read and write beyond arrays that do not."""
         for name in ("num_states", "num_actions", "kernel_dim", "signal_dim"):
             object.__setattr__(self, name, as_size(name, getattr(self, name)))
+        object.__setattr__(self, "name", as_text("the name of the features", self.name))
+        if self.carried is not None:
+            from opdop.model.continuous_features import Carried  # late: it imports this module
+
+            if not isinstance(self.carried, Carried):
+                raise InvalidModelError(f"carried is {shown(self.carried)}; expected Carried, or None.")
         for name in ("kernel_norm", "signal_norm"):
             value = as_number(name, getattr(self, name), "a bound on a norm, above 0", error=InvalidModelError)
             object.__setattr__(self, name, value)

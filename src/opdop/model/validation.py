@@ -91,7 +91,7 @@ def as_generator(seed: Any) -> np.random.Generator:
         if isinstance(seed, (bool, np.bool_)):
             raise TypeError
         return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # a foreign object may raise anything while it is read
         expected = "a whole number, at least 0, a SeedSequence or a Generator"
         raise InvalidParameterError(f"seed is {shown(seed)}; expected {expected}.") from error
 

@@ -20,7 +20,7 @@ import secrets
 import stat
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +32,8 @@ from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.validation import printable, shown
 
 Arrays = dict[str, NDArray[Any]]
+
+CHECKSUMS = "SHA256SUMS"  # a file; `sha256sum --check` reads it too
 
 _META = "meta.json"
 _LARGEST_META = 16 * 2**20
@@ -187,6 +189,36 @@ def _write_once(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write_checksums(folder: Path, names: Sequence[str]) -> None:
+    """Write SHA256SUMS, in the format of `sha256sum`, for these files of a folder; raises OpdopError if that fails."""
+    lines = []
+    for name in names:
+        digest = digest_of(folder / name)
+        if digest is None:
+            raise OpdopError(f"{printable(str(folder / name))} cannot be read, though it was just written.")
+        lines.append(f"{digest}  {name}\n")
+    write_whole(folder / CHECKSUMS, "".join(lines))
+
+
+def has_right_checksums(folder: Path, names: Sequence[str]) -> bool:
+    """Return whether all these files of a folder are there, with the contents that SHA256SUMS states."""
+    try:
+        with open_regular(folder / CHECKSUMS) as file:
+            stated = file.read(_LARGEST_META).decode().splitlines()
+    except (OSError, ValueError):
+        return False
+    return all(f"{digest_of(folder / name)}  {name}" in stated for name in names)
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a regular file in hexadecimal digits, or None if it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return _digest(file, os.fstat(file.fileno()).st_size).decode()
+    except OSError:
+        return None
 
 
 def _remove_leftovers(path: Path, before: float) -> None:

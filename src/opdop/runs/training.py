@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,10 @@ from opdop.model import (
     Simulator,
     TabularCMDP,
     TabularPolicy,
+    as_tabular,
 )
 from opdop.model.policy import fitting_table
-from opdop.model.validation import MOST_EPISODES, Floats, as_flag, is_number, printable, shown
+from opdop.model.validation import MOST_EPISODES, Floats, as_flag, call, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -241,10 +243,13 @@ class _Trainer:
         known = problem if isinstance(problem, Problem) else None
         if isinstance(problem, KnownSimulator) and isinstance(problem.problem, Problem):
             known, config = problem.problem, config.but(noisy=problem.noisy)
-        self.simulator: Simulator = (
-            problem.simulator(seed=config.seed, noisy=config.noisy) if isinstance(problem, Problem) else problem
-        )
-        self.cmdp: TabularCMDP | None = None if known is None else known.tabular()
+        self.simulator: Simulator
+        if isinstance(problem, Problem):
+            make_simulator = partial(problem.simulator, seed=config.seed, noisy=config.noisy)
+            self.simulator = call("simulator() of the problem", make_simulator)
+        else:
+            self.simulator = problem
+        self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
         self.optimum: Optimum | None = None if known is None else solve(known)
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
         if known is not None and self.optimum is not None:

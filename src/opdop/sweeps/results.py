@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import reprlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.model.validation import printable
+from opdop.model.validation import printable, shown
 from opdop.runs import CHECKPOINT, Run, RunConfig, read_config
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import DamagedFileError, read_arrays
@@ -111,7 +110,7 @@ class Sweep:
             raise InvalidParameterError(f"there is no sweep in {str(folder)!r}: {error}{hint}") from error
         if manifest.get("format") != SWEEP_FORMAT:
             raise InvalidParameterError(
-                f"{folder / MANIFEST} has the format {reprlib.repr(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
+                f"{folder / MANIFEST} has the format {shown(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
             )
         return cls(folder, manifest)
 
