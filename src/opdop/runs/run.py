@@ -148,7 +148,8 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
     else:
         parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
         mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
-    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
+    display = _display_of(meta["display"])
+    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, display, I)
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
@@ -159,7 +160,7 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         last=_values_of(arrays, "last", I) if "last" in arrays else None,
         average=_values_of(arrays, "average", I),
         thresholds=thresholds,
-        display=_display_of(meta["display"]),
+        display=display,
         config=RunConfig.of(meta["config"]),
         origin=meta["origin"],
         constants=meta["constants"],
@@ -209,7 +210,9 @@ def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
     return pl.DataFrame(found)
 
 
-def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, constraints: int) -> Optimum:
+def _optimum_of(
+    meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, display: Display, constraints: int
+) -> Optimum:
     best = _values_of(arrays, "optimum_totals", constraints)
     return Optimum(
         value=best.reward,
@@ -222,6 +225,8 @@ def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, 
         slater=_values_of(arrays, "optimum_slater", constraints),
         method=_text(meta["method"]),
         passes=_whole(meta["passes"]),
+        quantities=display.quantities if len(display.quantities) == 1 + constraints else (),
+        thresholds=arrays["thresholds"],
     )
 
 
