@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Simulator,
         TabularCMDP,
         TabularPolicy,
+        load_policy,
     )
     from opdop.planning import Optimum, Values, evaluate
     from opdop.runs import Run, train
@@ -70,6 +71,7 @@ __all__ = [
     "algorithms",
     "environments",
     "evaluate",
+    "load_policy",
     "make",
     "solve",
     "sweep",

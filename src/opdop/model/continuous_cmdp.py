@@ -22,6 +22,7 @@ from opdop.model.policy import Policy
 from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
+from opdop.model.spaces import Axis, Space
 from opdop.model.validation import (
     ROW_SUM_TOLERANCE,
     Floats,
@@ -141,6 +142,15 @@ class ContinuousCMDP:
     def display(self) -> Display:
         """The problem's own words and units."""
         return self.model.display
+
+    @property
+    def space(self) -> Space:
+        """How the states of the discretisation are numbered: a state in [0, 1]^dim belongs to the cell around it."""
+        edges = np.arange(1, self.cells) / self.cells
+        axis = Axis.bins(edges.tolist()) if self.cells > 1 else Axis(size=1)
+        return Space(
+            (axis,) * self.features.nodes.dim, (Axis(self.features.num_actions),), first=len(self.features.nodes)
+        )
 
     @property
     def num_states(self) -> float:

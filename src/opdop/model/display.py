@@ -57,6 +57,28 @@ class Quantity:
         return f"{self.name} {sign} {self.shown(threshold):g} {self.unit}".rstrip()
 
 
+def price_scale(reward: Quantity, constraint: Quantity) -> float:
+    """Return what one model unit of a multiplier is in own units: reward per unit of the constraint."""
+    return abs(reward.scale) / abs(constraint.scale) if constraint.scale else float("inf")
+
+
+def worth(reward: Quantity, constraint: Quantity, multiplier: float) -> str:
+    """Return a multiplier, in model units, as a sentence in own units.
+
+    >>> worth(Quantity("profit", "dollars", 19.0), Quantity("overtime", "hours", -2.0, 20.0), 0.5)
+    'one more hour of budget is worth 4.75 dollars of profit'
+    >>> worth(Quantity("reward"), Quantity("utility 0"), 0.5)
+    'one unit less of threshold is worth 0.5 of reward'
+    """
+    price = f"{multiplier * price_scale(reward, constraint):.4g} {reward.unit}".rstrip()
+    unit = constraint.unit or "unit"
+    if unit.endswith("s") and not unit.endswith("ss") and len(unit) > 2:
+        unit = unit[:-1]
+    what = f"one more {unit} of budget" if constraint.scale < 0 else f"one {unit} less of threshold"
+    verb = "saves" if reward.scale < 0 else "is worth"
+    return f"{what} {verb} {price} of {reward.name}"
+
+
 @dataclass(frozen=True)
 class Geometry:
     """Where the states lie: `cells[x]` is the (row, column) of state x; None for a state off the map.

@@ -229,7 +229,8 @@ def check_unit_interval(name: str, values: Floats) -> None:
         f"{place(name, index)} is {number(values[index])}; signals must lie in [0, 1], and {name} spans "
         f"[{number(low)}, {number(high)}]. "
         f"Rescale: (value - {min(low, 0.0):g}) / {spread:g} for a reward; 1 - cost / max_cost with threshold "
-        f"H - budget / max_cost for a cost that must stay below a budget."
+        f"H - budget / max_cost for a cost that must stay below a budget. TabularCMDP does so itself if it is told a "
+        f"range, as in reward_range=(low, high), or given costs= with budgets=."
     )
 
 

@@ -46,6 +46,8 @@ def solve_lp(problem: Problem) -> Optimum:
         slater=Values.of(slater),
         method="linear program (HiGHS)",
         passes=0,
+        quantities=cmdp.display.quantities,
+        thresholds=cmdp.thresholds,
     )
 
 

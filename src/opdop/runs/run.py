@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, under
-from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
+from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
@@ -83,6 +83,7 @@ class Run:
             "constants": plain(self.constants),
             "display": _display_data(self.display),
             "seconds": self.seconds,
+            "space": None if self.policy.space is None else self.policy.space.record(),
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
         }
         table = self.parquet()
@@ -139,16 +140,18 @@ class Run:
 
 
 def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
-    policy = _policy_of(arrays["policy"])
+    space = None if meta.get("space") is None else Space.of(meta["space"])
+    policy = _policy_of(arrays["policy"]).with_space(space)
     thresholds = arrays["thresholds"]
     I = fitting(arrays, "thresholds", np.empty(thresholds.size)).size
     mixture: TabularPolicy | PolicyMixture
     if "mixture" in arrays:
-        mixture = _policy_of(fitting(arrays, "mixture", policy.table))
+        mixture = _policy_of(fitting(arrays, "mixture", policy.table)).with_space(space)
     else:
         parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
-        mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
-    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
+        mixture = PolicyMixture([_policy_of(part).with_space(space) for part in parts], arrays["mixture_weights"])
+    display = _display_of(meta["display"])
+    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, display, I)
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
@@ -159,7 +162,7 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         last=_values_of(arrays, "last", I) if "last" in arrays else None,
         average=_values_of(arrays, "average", I),
         thresholds=thresholds,
-        display=_display_of(meta["display"]),
+        display=display,
         config=RunConfig.of(meta["config"]),
         origin=meta["origin"],
         constants=meta["constants"],
@@ -209,7 +212,9 @@ def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
     return pl.DataFrame(found)
 
 
-def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, constraints: int) -> Optimum:
+def _optimum_of(
+    meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, display: Display, constraints: int
+) -> Optimum:
     best = _values_of(arrays, "optimum_totals", constraints)
     return Optimum(
         value=best.reward,
@@ -222,6 +227,8 @@ def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, 
         slater=_values_of(arrays, "optimum_slater", constraints),
         method=_text(meta["method"]),
         passes=_whole(meta["passes"]),
+        quantities=display.quantities if len(display.quantities) == 1 + constraints else (),
+        thresholds=arrays["thresholds"],
     )
 
 

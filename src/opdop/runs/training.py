@@ -36,6 +36,7 @@ from opdop.model import (
     PolicyMixture,
     Problem,
     Simulator,
+    Space,
     TabularCMDP,
     TabularPolicy,
     as_tabular,
@@ -249,6 +250,7 @@ class _Trainer:
             self.simulator = call("simulator() of the problem", make_simulator)
         else:
             self.simulator = problem
+        self.space: Space | None = getattr(known or problem, "space", None)  # how observations are numbered
         self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
         self.optimum: Optimum | None = None if known is None else solve(known)
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
@@ -314,7 +316,12 @@ class _Trainer:
             while self.recorder.episodes < self.target:
                 tick = time.monotonic()
                 count = min(size, self.target - self.recorder.episodes)
-                self._play(count)
+                try:
+                    self._play(count)
+                except InvalidModelError:  # an observation out of its range, or an episode that does not fit
+                    if folder is not None and self._is_even():
+                        self.save(folder / CHECKPOINT)
+                    raise
                 now = time.monotonic()
                 self.seconds = before + now - began
                 if piece is None:
@@ -329,6 +336,10 @@ class _Trainer:
             if folder is not None:
                 self.save(folder / CHECKPOINT)
         return self._result()
+
+    def _is_even(self) -> bool:
+        """Whether the learner has learnt from exactly the recorded episodes, so that the run can be saved."""
+        return bool(getattr(self.learner, "episodes", -1) == self.recorder.episodes)
 
     def _play(self, count: int) -> None:
         """Play a number of episodes."""
@@ -365,7 +376,7 @@ class _Trainer:
     def _play_one(self) -> None:
         """Play one episode step by step."""
         policy = self.learner.propose()
-        self.policy = self._table(policy)
+        table = self._table(policy)
         episode = self.simulator.play(policy)
         I = self.task.num_constraints
         if not isinstance(episode, Episode) or np.shape(episode.signals) != (1 + I, self.task.horizon):
@@ -374,6 +385,7 @@ class _Trainer:
                 f"[{1 + I},{self.task.horizon}]."
             )
         self.learner.learn(episode)
+        self.policy = table  # only now: an episode that cannot be used leaves the run as it was
         totals = self._measure(self.policy, episode)
         diagnostics = self.learner.diagnostics()
         names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(I)), *(f"dual_{i}" for i in range(I))]
@@ -424,12 +436,12 @@ class _Trainer:
         )
 
     def _result(self) -> Run:
-        policy = TabularPolicy.trusted(self.policy.copy())
+        policy = TabularPolicy.trusted(self.policy.copy(), self.space)
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
-            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table)
+            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table).with_space(self.space)
         else:
-            mixture = PolicyMixture(self.reservoir)
+            mixture = PolicyMixture(self.reservoir).with_space(self.space)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
         return Run(
             history=self.recorder.history(),

@@ -16,6 +16,7 @@ from rich.text import Text
 from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
 from opdop.model import Display, Problem, Quantity
+from opdop.model.display import worth
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_summary import Measure, RunSummary, constants_text
 from opdop.report.summary.solution import (
@@ -308,8 +309,7 @@ def _constraints(solution: Solution) -> Table:
     for constraint in solution.constraints:
         own = constraint.quantity.unit
         if constraint.binds:
-            price = f"{short_number(constraint.own_multiplier)} {unit}".rstrip()
-            binds = f"yes: tightening it costs {price} per unit (multiplier Y*)"
+            binds = f"yes: {worth(solution.reward, constraint.quantity, constraint.multiplier)} (multiplier Y*)"
         else:
             slack = f"{number(constraint.slack)} {own}".rstrip()
             binds = f"no: it costs nothing, and the optimal policy has a slack of {slack}"
