@@ -61,8 +61,8 @@ def first_edition(task: opdop.Task) -> opdop.OPDOP:
     return opdop.OPDOP(
         task,
         evaluator(task, radius=WeissmanRadius(0.0003, 1.0), ridge=0.01),
-        step_size=300.0 * math.sqrt(math.log(task.num_actions)) / (task.horizon**2 * root),
-        dual_step_size=1000.0 / root,
+        step_size=math.sqrt(math.log(task.num_actions)) / (task.horizon**2 * root) * 300.0,
+        dual_step_size=1.0 / root * 1000.0,
         mixing=1.0 / task.episodes,
         dual_bound=2.0 * task.horizon / (task.slater_gap or 1.0),
     )
