@@ -92,6 +92,7 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
         slater_gap=2.5,
         dual_bound=3.5,
         noisy=True,
+        stationary=False,
         measure_every=2,
         records=50,
     )
@@ -104,7 +105,8 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
 def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:
     words = " ".join(answered("run", "--help").split())
     for setting in settings().values():
-        assert f" {setting.flag} {setting.metavar}".rstrip() in words
+        for flag in setting.flag.split("/"):
+            assert f" {flag} {setting.metavar}".rstrip() in words
         assert setting.help in words
 
 

@@ -225,11 +225,11 @@ class PolicyMixture:
 
 def draw_action(probabilities: Floats, rng: np.random.Generator) -> int:
     """Draw an action from probabilities [A] with one number of a generator."""
-    from opdop.kernels import dynamic_programming  # late: a policy that only reports sizes compiles nothing
+    from opdop.kernels.transitions import draw  # late: a policy that only reports sizes compiles nothing
 
     if not isinstance(rng, np.random.Generator):
         raise InvalidParameterError(f"rng is {shown(rng)}; expected a numpy.random.Generator.")
-    return int(dynamic_programming.draw(probabilities, rng.random()))
+    return int(draw(probabilities, rng.random()))
 
 
 def _fitting_space(space: Any, shape: tuple[int, ...]) -> Space | None:
