@@ -135,7 +135,7 @@ class BallRadius:
         return SelfNormalisedRadius(self.scale)
 
     def log_sets(self, task: Task) -> tuple[float, float]:
-        """Return `log_sets` of the rows' balls and of the signals' intervals, as `opdop.kernels.balls` takes them."""
+        """Return `log_sets` of a task's balls of rows and intervals of signals, as `opdop.kernels.balls` takes them."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
         rows, signal_rows = (S * A * (1 if pooled else H) for pooled in (task.stationary, task.stationary_signals))
