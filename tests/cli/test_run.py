@@ -174,7 +174,12 @@ def test_any_file_of_a_complete_run_that_is_missing_or_damaged_is_written_again(
     answered(*command)
     before = {name: (tmp_path / name).read_bytes() for name in MADE}
     resume = ("run", "--resume", str(tmp_path))
-    for name, again in (("history.parquet", command), ("figure.png", resume), ("summary.json", resume), (MADE[-1], resume)):
+    for name, again in (
+        ("history.parquet", command),
+        ("figure.png", resume),
+        ("summary.json", resume),
+        (MADE[-1], resume),
+    ):
         path = tmp_path / name
         if name == "summary.json":
             (tmp_path / CHECKPOINT).unlink()

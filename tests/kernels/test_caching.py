@@ -13,13 +13,13 @@ import pytest
 
 from opdop.kernels import caching
 
-SOURCE = '''
+SOURCE = """
 from opdop.kernels.caching import njit
 
 @njit(cache=True, fastmath=False)
 def twice(x):
     return x + x
-'''
+"""
 
 
 @pytest.fixture
