@@ -481,7 +481,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_first_episode(tmp
         raise AssertionError("an episode was played")
 
     (tmp_path / "file").write_text("")
-    with pytest.raises(OpdopError, match=r"checkpoint\.npz cannot be written: Not a directory"):
+    with pytest.raises(OpdopError, match=r"folder cannot be written: Not a directory"):
         play(tmp_path / "file" / "folder", progress=no_episode)
     cmdp = make("factored")
     with pytest.raises(InvalidParameterError, match="Forgetful cannot be checkpointed"):
