@@ -281,10 +281,20 @@ class Constants:
     radius: Radius  # beta, stage by stage
     ridge: float  # lambda
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
+    dual_total: float = math.inf  # the largest sum of the multipliers
 
-    def unconstrained(self) -> Constants:
+    @property
+    def margin(self) -> float:
+        """What the multipliers' steps add to every threshold."""
+        return float(self.parameters.get("margin", 0.0))
+
+    def unconstrained(self, task: Task) -> Constants:
         """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
-        return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0)
+        step = best_step_size(task, 0.0) if self.preset == "certified" else self.step_size
+        own = {name: value for name, value in self.parameters.items() if name != "margin"}
+        return replace(
+            self, step_size=step, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, parameters=own
+        )
 
     def described(self, task: Task) -> dict[str, Any]:
         """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
@@ -294,6 +304,7 @@ class Constants:
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
+            **({} if self.dual_total == math.inf else {"dual_total": self.dual_total}),
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
@@ -318,7 +329,20 @@ def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
     }
 
 
-def _dual_bound(task: Task, given: float | None) -> float:
+def best_step_size(task: Task, dual_bound: float) -> float:
+    """Return the alpha that minimises H log A / alpha + (alpha/8) K (1 + chi)^2 H(H+1)(2H+1)/6, the policy's terms."""
+    H, K = task.horizon, task.episodes
+    return math.sqrt(48.0 * math.log(task.num_actions) / (K * (H + 1) * (2 * H + 1))) / (1.0 + dual_bound)
+
+
+def best_dual_step_size(task: Task, dual_bound: float, margin: float) -> float:
+    """Return the eta that minimises chi^2 / (2 eta) + (eta/2) K sum_i max(b_i, H - b_i)^2, the multipliers' terms."""
+    thresholds = task.thresholds + margin
+    reach = np.maximum(thresholds, task.horizon - thresholds)
+    return dual_bound / math.sqrt(task.episodes * float((reach**2).sum()))
+
+
+def _dual_bound(task: Task, given: float | None, margin: float = 0.0) -> float:
     if given is not None:
         return float(given)
     if task.slater_gap is None:
@@ -326,15 +350,30 @@ def _dual_bound(task: Task, given: float | None) -> float:
             "the multipliers need an upper bound, and the Slater gap is unknown: give a lower bound on the slack that "
             "some policy has in all constraints at once (slater_gap=...), or give dual_bound=... directly."
         )
-    return 2.0 * task.horizon / task.slater_gap
+    if not margin < task.slater_gap:
+        raise InvalidParameterError(
+            f"margin is {margin:g}; expected less than the Slater gap {task.slater_gap:g}: no policy has more slack."
+        )
+    return 2.0 * task.horizon / (task.slater_gap - margin)
 
 
 def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
     return Constants("paper", radius=PaperRadius(C1), parameters={"C1": C1}, **_theorem(task, dual_bound))
 
 
-def _certified(task: Task, dual_bound: float | None) -> Constants:
-    return Constants("certified", radius=WeissmanRadius(), **_theorem(task, dual_bound))
+def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Constants:
+    chi = _dual_bound(task, dual_bound, margin)
+    return Constants(
+        "certified",
+        step_size=best_step_size(task, chi),
+        dual_step_size=best_dual_step_size(task, chi, margin),
+        mixing=0.0,
+        dual_bound=chi,
+        radius=BallRadius(),
+        dual_total=chi,
+        ridge=1.0,
+        parameters={"margin": margin} if margin else {},
+    )
 
 
 def _practical(

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import Preset, linear_rule
+from opdop.algorithms.constants import BallRadius, Preset, linear_rule
 from opdop.algorithms.doubling import phase_task, phases
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
+from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
 from opdop.planning import Optimum
 from opdop.theory import bounds
-from opdop.theory.bounds import SWITCHES, Bound, Setting
+from opdop.theory.bounds import Bound, Setting
 
-CERTIFIED_RULES = "WeissmanRadius", "SelfNormalisedRadius"
+CERTIFIED_RULES = "BallRadius", "SelfNormalisedRadius"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ class Guarantee:
     def regret(self, episodes: int | None = None) -> float:
         """Return the bound on the regret after so many episodes; by default, after all."""
         return math.fsum(bounds.regret(setting, played).total for setting, played in self._played(episodes))
+
+    @property
+    def zero_violation(self) -> bool:
+        """Whether the bound on the violation after all episodes is 0, because of a margin."""
+        return self.constraints and self.violation() == 0.0
+
+    @property
+    def margin(self) -> float:
+        """What was added to every threshold, in model units."""
+        return self.phases[0][0].constants.margin if self.phases else 0.0
 
     def violation(self, episodes: int | None = None) -> float:
         """Return the bound on the violation of the worst constraint after so many episodes."""
@@ -129,12 +140,16 @@ def guarantee(
     H, S, A = shape
     chi, planned, gap = float(constants["dual_bound"]), int(constants["planned_episodes"]), constants.get("slater_gap")
     initial = np.full(S, 1.0 / S)  # no bound depends on it
-    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy)
+    pooled = {name: bool(constants.get(name, False)) for name in ("stationary", "stationary_signals")}
+    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy, **pooled)
     stored, plans = task, [(task, episodes)]
     if "doubling_phase" in constants:
         first = int(constants["doubling_first"])
         stored, plans = phase_task(task, int(constants["doubling_phase"]), first), phases(task, episodes, first)
-    why = _difference(_setting(stored, constants), constants)
+    try:
+        why = _difference(_setting(stored, constants), constants)
+    except InvalidParameterError as error:  # such as a margin above the Slater gap
+        why = f"the preset refuses its constants: {error}"
     if not why and plans[-1][1] > plans[-1][0].episodes:
         why = f"{episodes:,} episodes were played, and the constants are certified for {planned:,}"
     if why:
@@ -144,7 +159,7 @@ def guarantee(
         Assumption(
             "rewards and utilities are in [0, 1]" + (", drawn anew at each visit" if noisy else " and not random"), True
         ),
-        _model_assumption(constants, shape),
+        _model_assumption(constants, shape, optimum is not None),
     ]
     if constraints:
         assumptions.append(_multiplier_assumption(chi, constants, optimum))
@@ -192,20 +207,24 @@ def _setting(task: Task, constants: Mapping[str, Any]) -> Setting:
     if "kernel_dim" in constants:
         names = "kernel_dim", "signal_dim", "kernel_norm", "signal_norm", "signal_length", "feature_blocks"
         sizes = StoredSizes(*(constants[name] for name in names))
-    preset = Preset("certified", dual_bound=float(constants["dual_bound"]) or 1.0)
-    return Setting.of(task, preset=preset, sizes=sizes).without(
-        name for name in SWITCHES if float(constants[name]) == 0.0
-    )
+    chi = float(constants["dual_bound"])
+    margin = {"margin": constants["margin"]} if constants.get("margin") else {}
+    preset = Preset("certified", margin, dual_bound=chi or 1.0)
+    return Setting.of(task, preset=preset, sizes=sizes, constrained=chi > 0.0)
 
 
 def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:
     """Return which stored constant is not the one that the preset gives for the task, or "" if all are."""
     task, c = setting.task, setting.constants
-    expected = {"step_size": c.step_size, "dual_step_size": c.dual_step_size, "mixing": c.mixing, "ridge": c.ridge}
+    expected = {"step_size": c.step_size, "dual_step_size": c.dual_step_size, "mixing": c.mixing}
+    if c.dual_total < math.inf:
+        expected["dual_total"] = c.dual_total
     if setting.sizes is None:
-        radii = c.radius.radii(task, c.ridge)
-        expected |= {"first_radius": radii[0], "last_radius": radii[-1]}
+        assert isinstance(c.radius, BallRadius)
+        log_sets, signal_log_sets = c.radius.log_sets(task)
+        expected |= {"signal_log_sets": signal_log_sets} | ({"log_sets": log_sets} if task.num_states > 1 else {})
     else:
+        expected["ridge"] = c.ridge
         linear = linear_rule(c.radius).linear_radii(task, setting.sizes, c.ridge)
         first, last = (float(kernel_radius(linear, h, 0.0)) for h in (0, task.horizon - 1))
         expected |= {"first_radius": first, "last_radius": last, "signal_radius": float(signal_radius(linear, 0.0))}
@@ -219,7 +238,11 @@ def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:
     return ""
 
 
-def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int]) -> Assumption:
+def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int], known: bool) -> Assumption:
+    if "kernel_dim" not in constants and constants.get("stationary"):
+        also = ", and so do rewards and utilities" if constants.get("stationary_signals") else ""
+        words = f"the next one depends on state and action only, at every stage in the same way{also}"
+        return Assumption(f"there are {shape[1]:,} states, and {words}", True if known else None)
     if "kernel_dim" not in constants or constants["feature_blocks"] > 1:
         return Assumption(
             f"there are {shape[1]:,} states, and the next one depends on state, action and stage only", True
