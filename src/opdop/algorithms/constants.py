@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class WeissmanRadius:
 
     scale: float = 1.0
     optimistic_init: float = 0.0
+    pools: bool = False  # whether visits are pooled where the task is stationary: S A rows of H K visits, so L stays
 
     @property
     def linear(self) -> SelfNormalisedRadius:
@@ -110,6 +111,37 @@ class WeissmanRadius:
         if task.noisy:
             doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
         return self.scale * doubled / 2.0
+
+
+@dataclass(frozen=True)
+class BallRadius:
+    """Confidence sets with explicit constants, for all numbers of visits at once, that hold with probability 1 - p/2.
+
+    Each row of the kernel has an L1 ball, `opdop.kernels.balls.l1_width`, and each random signal an interval,
+    `mean_width`. The estimate of an action is the largest value that any kernel in the ball gives it, without a ridge:
+    a deterministic signal is known after one visit, and an unvisited pair is worth H - h.
+
+    Union bound, exactly: over the rows of the kernel, S A of them if it is stationary and H S A if not. Deterministic
+    signals: delta = (p/2) / rows. Random signals: delta = (p/4) / rows, and delta' = (p/4) / ((1+I) rows of the
+    signals). `scale` multiplies the widths; only 1 is certified.
+    """
+
+    scale: float = 1.0
+    pools: ClassVar[bool] = True  # the sets may be those of pooled visits
+
+    @property
+    def linear(self) -> SelfNormalisedRadius:
+        """The same for linear kernels."""
+        return SelfNormalisedRadius(self.scale)
+
+    def log_sets(self, task: Task) -> tuple[float, float]:
+        """Return `log_sets` of the rows' balls and of the signals' intervals, as `opdop.kernels.balls` takes them."""
+        H, S, A = task.horizon, task.num_states, task.num_actions
+        share = task.failure_probability / (4.0 if task.noisy else 2.0)
+        rows, signal_rows = (S * A * (1 if pooled else H) for pooled in (task.stationary, task.stationary_signals))
+        # log(2^(S-1) - 1), also where 2^S is too large a number
+        subsets = (S - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - S))) if S > 1 else -math.inf
+        return subsets + math.log(rows / share), math.log((1 + task.num_constraints) * signal_rows / share)
 
 
 def fixed_radius(value: Any) -> FixedRadius:
@@ -260,7 +292,7 @@ class SelfNormalisedRadius:
 
 def linear_rule(rule: Any) -> LinearRadius:
     """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
-    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
+    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius | BallRadius) else rule
     return linear
 
 

@@ -40,8 +40,10 @@ class Task:
     """What a learner is told: sizes, thresholds and the plan, but never the kernel or the signals.
 
     `slater_gap` is a lower bound on the Slater gap, or None if it is unknown. `initial` is the distribution of the
-    first state, which the paper takes as known. `noisy` says that observed signals are random. Raises
-    InvalidModelError or InvalidParameterError for the first field that is wrong.
+    first state, which the paper takes as known. `noisy` says that observed signals are random. `stationary` says that
+    the kernel is the same at every stage, and `stationary_signals` that the means of all signals are: evaluators may
+    then pool the visits of all stages. Raises InvalidModelError or InvalidParameterError for the first field that is
+    wrong.
     """
 
     horizon: int
@@ -54,6 +56,8 @@ class Task:
     slater_gap: float | None = None
     noisy: bool = False
     features: Features | None = None  # of a linear kernel, if it is known to have one
+    stationary: bool = False
+    stationary_signals: bool = False
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -86,7 +90,8 @@ class Task:
             if gap <= 0.0:
                 raise InvalidParameterError(f"slater_gap is {gap}; expected {expected}.")
             object.__setattr__(self, "slater_gap", gap)
-        object.__setattr__(self, "noisy", as_flag("noisy", self.noisy))
+        for name in ("noisy", "stationary", "stationary_signals"):
+            object.__setattr__(self, name, as_flag(name, getattr(self, name)))
         if self.features is not None and not isinstance(self.features, Features):
             raise InvalidModelError(f"features is {shown(self.features)}; expected Features, or None.")
 
@@ -99,16 +104,24 @@ class Task:
         failure_probability: float = 0.05,
         slater_gap: float | None = None,
         noisy: bool = False,
+        stationary: bool | None = None,
+        stationary_signals: bool | None = None,
     ) -> Task:
         """Return the task of learning a known model, which the learner does not see.
 
         The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
-        slack in all constraints, it stays unknown, and a preset needs `dual_bound`. Raises InvalidModelError or
+        slack in all constraints, it stays unknown, and a preset needs `dual_bound`. Without `stationary`, the kernel is
+        declared stationary if the model stores one for all stages. Without `stationary_signals`, the signals are if the
+        model stores one set of them and the kernel is declared stationary. Raises InvalidModelError or
         InvalidParameterError for the first argument that is wrong.
         """
         cmdp = as_tabular(problem)
         if slater_gap is None:
             slater_gap = solve(cmdp).slater_gap or None
+        if stationary is None:
+            stationary = cmdp.is_stationary
+        if stationary_signals is None:
+            stationary_signals = as_flag("stationary", stationary) and cmdp.signals.shape[1] == 1
         return cls(
             cmdp.horizon,
             cmdp.num_states,
@@ -120,6 +133,8 @@ class Task:
             slater_gap,
             noisy,
             problem.learner_features,
+            stationary,
+            stationary_signals,
         )
 
     @property

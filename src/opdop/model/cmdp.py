@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from opdop.kernels.dynamic_programming import Dense, Sparse, Transitions
+from opdop.kernels.transitions import Dense, Sparse, Transitions
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features

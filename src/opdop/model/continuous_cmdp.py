@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from opdop.kernels import dynamic_programming
+from opdop.kernels.transitions import draw
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.continuous_features import CELLS_TOLERANCE, ContinuousFeatures, carry
 from opdop.model.densities import Density, draw_from, is_density, values_of
@@ -220,7 +220,7 @@ class ContinuousSimulator:
         states[0] = self._first()
         for h in range(H):
             chances = _chances(policy, h, states[h], features.num_actions)
-            a = int(dynamic_programming.draw(chances, random.random()))
+            a = int(draw(chances, random.random()))
             actions[h] = a
             signals[:, h] = problem.signals_at(h, states[h], a)
             if self.noisy:
@@ -234,7 +234,7 @@ class ContinuousSimulator:
         if isinstance(initial, Density):
             return draw_from(initial, self.generator.random(initial.dim))
         points, chances = initial
-        return np.asarray(points[int(dynamic_programming.draw(chances, self.generator.random()))])
+        return np.asarray(points[int(draw(chances, self.generator.random()))])
 
     def state(self) -> dict[str, Any]:
         """Return all that the next episodes depend on, as JSON data."""

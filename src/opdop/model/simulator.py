@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
+from opdop.kernels.transitions import draw
 from opdop.model.errors import InvalidModelError
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import Policy, PolicyMixture, fitting_table
@@ -97,7 +98,7 @@ class ModelSimulator:
         """Play one episode; of a mixture, first draw the part that plays it."""
         cmdp = self.cmdp
         if isinstance(policy, PolicyMixture):
-            policy = policy.parts[dynamic_programming.draw(policy.weights, self.generator.random())]
+            policy = policy.parts[draw(policy.weights, self.generator.random())]
         table = fitting_table(policy, cmdp.horizon, cmdp.num_states, cmdp.num_actions)
         states = np.empty(cmdp.horizon + 1, dtype=np.int64)
         actions = np.empty(cmdp.horizon, dtype=np.int64)

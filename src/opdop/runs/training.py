@@ -97,6 +97,7 @@ def train(
     slater_gap: float | None = None,
     dual_bound: float | None = None,
     noisy: bool = False,
+    stationary: bool | None = None,
     task: Task | None = None,
     measure_every: int = 1,
     records: int = 1000,
@@ -123,6 +124,8 @@ def train(
         slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
         dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
+        stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
+            observes; by default as the model says. For a simulator whose model is not known, `task` says it.
         task: what the learner is told, for a simulator whose model is not known.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
@@ -249,6 +252,7 @@ class _Trainer:
                 failure_probability=config.failure_probability,
                 slater_gap=config.slater_gap or self.optimum.slater_gap or None,
                 noisy=config.noisy,
+                stationary=config.stationary,
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
