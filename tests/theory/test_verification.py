@@ -311,7 +311,9 @@ def test_a_dual_bound_that_is_exceeded_turns_a_row_red():
 
 def test_estimates_without_bonus_fail_the_check_of_optimism(tabular: Simulation):
     # Not by one run: four of four failures put the interval below 0.975.
-    found = verify([tabular], seeds=4, episodes=60, build=with_evaluator(lambda task: Counts(task, radius=BallRadius(0.0))))
+    found = verify(
+        [tabular], seeds=4, episodes=60, build=with_evaluator(lambda task: Counts(task, radius=BallRadius(0.0)))
+    )
     assert found.row("optimism").held == 0
     assert {"optimism", EVALUATOR} <= red(found)
 

@@ -310,7 +310,7 @@ class Constants:
     dual_step_size: float  # eta
     mixing: float  # theta
     dual_bound: float  # chi
-    radius: Radius  # beta, stage by stage
+    radius: Radius | BallRadius  # beta, stage by stage, or confidence sets
     ridge: float  # lambda
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
     dual_total: float = math.inf  # the largest sum of the multipliers
@@ -471,7 +471,8 @@ class Preset:
                 raise InvalidParameterError(
                     f"preset {self.name!r} has no parameter {shown(name)}; {has}.{suggestion(name, known)}"
                 )
-            _positive(name, value)
+            if name != "margin" or value != 0.0:
+                _positive(name, value)
         if self.dual_bound is not None:
             _positive("dual_bound", self.dual_bound)
 

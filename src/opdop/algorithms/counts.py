@@ -6,6 +6,7 @@ estimates are maxima over confidence sets instead of means with a bonus: `opdop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -158,7 +159,9 @@ class Counts:
         visits = self._counts.visits
         if isinstance(visits, kernel.BallVisits):
             numbers = {"log_sets": visits.log_sets, "signal_log_sets": visits.signal_log_sets}
-            return {"radius": rule_data(self.radius), **numbers}
+            finite = {name: value for name, value in numbers.items() if value > -math.inf}  # with one state, none
+            declared = {"stationary": self.task.stationary, "stationary_signals": self.task.stationary_signals}
+            return {"radius": rule_data(self.radius), **finite, **declared}
         return {
             "ridge": self.ridge,
             "radius": rule_data(self.radius),

@@ -140,7 +140,7 @@ def _lower_to_total(dual, dual_total):
             if dual[i] > lowered:
                 total += dual[i]
                 number += 1
-        if number == positive or number == 0:
+        if number in (positive, 0):
             break
         lowered, positive = (total - dual_total) / number, number
     for i in range(dual.shape[0]):

@@ -38,6 +38,7 @@ from opdop.model import (
     TabularCMDP,
     TabularPolicy,
 )
+from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
 from opdop.model.validation import MOST_EPISODES, Floats, as_flag, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
@@ -98,6 +99,7 @@ def train(
     dual_bound: float | None = None,
     noisy: bool = False,
     stationary: bool | None = None,
+    zero_violation: bool = False,
     task: Task | None = None,
     measure_every: int = 1,
     records: int = 1000,
@@ -126,6 +128,8 @@ def train(
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
         stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
             observes; by default as the model says. For a simulator whose model is not known, `task` says it.
+        zero_violation: with the preset `certified`, raise all thresholds by the smallest margin with which the
+            violation of all episodes together is 0, with probability 1 - `failure_probability`.
         task: what the learner is told, for a simulator whose model is not known.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
@@ -284,9 +288,30 @@ class _Trainer:
 
     def _build(self) -> Learner:
         config = self.config
-        preset = Preset(str(config.preset), config.parameters, config.dual_bound)
+        preset = Preset(str(config.preset), {**config.parameters, **self._margin()}, config.dual_bound)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
+
+    def _margin(self) -> dict[str, float]:
+        """Return the margin that makes the violation 0, if it is asked for."""
+        config, task = self.config, self.task
+        if not config.zero_violation:
+            return {}
+        if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd"):
+            raise InvalidParameterError(
+                f"zero_violation with preset {config.preset!r} and algorithm {config.algorithm!r} has no proof; "
+                "expected preset 'certified' and algorithm 'opdop' or 'opdop-lstd'."
+            )
+        if config.dual_bound is not None or "margin" in config.parameters or task.is_continuous:
+            raise InvalidParameterError(
+                "zero_violation chooses margin and dual_bound by itself, for finitely many states: give neither."
+            )
+        from opdop.theory.bounds import zero_violation_margin  # late: few runs need it
+
+        sizes = None
+        if config.algorithm == "opdop-lstd":
+            sizes = task.features or one_hot(task.num_states, task.num_actions)
+        return {"margin": zero_violation_margin(task, sizes=sizes)}
 
     # Running ---------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from opdop.algorithms.constants import BallRadius, Preset, linear_rule
 from opdop.algorithms.doubling import phase_task, phases
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
-from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
 from opdop.planning import Optimum
 from opdop.theory import bounds
@@ -115,6 +114,7 @@ def guarantee(
     noisy: bool,
     optimum: Optimum | None,
     own_learner: bool = False,
+    checked: bool = False,
 ) -> Guarantee:
     """Return the guarantee that a run has by its stored constants.
 
@@ -130,6 +130,7 @@ def guarantee(
         optimum: the exact optimum, if it is known.
         own_learner: whether the learner was not built for this run. Then it has no guarantee, as a run does not store
             what such a learner was told.
+        checked: whether a declaration that kernel or signals are the same at every stage came from the model itself.
     """
     preset = str(constants.get("preset", "none"))
     why = _why_not(preset, constants)
@@ -140,16 +141,13 @@ def guarantee(
     H, S, A = shape
     chi, planned, gap = float(constants["dual_bound"]), int(constants["planned_episodes"]), constants.get("slater_gap")
     initial = np.full(S, 1.0 / S)  # no bound depends on it
-    pooled = {name: bool(constants.get(name, False)) for name in ("stationary", "stationary_signals")}
-    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy, **pooled)
+    pooled, together = (bool(constants.get(name, False)) for name in ("stationary", "stationary_signals"))
+    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy, None, pooled, together)
     stored, plans = task, [(task, episodes)]
     if "doubling_phase" in constants:
         first = int(constants["doubling_first"])
         stored, plans = phase_task(task, int(constants["doubling_phase"]), first), phases(task, episodes, first)
-    try:
-        why = _difference(_setting(stored, constants), constants)
-    except InvalidParameterError as error:  # such as a margin above the Slater gap
-        why = f"the preset refuses its constants: {error}"
+    why = _difference(_setting(stored, constants), constants)
     if not why and plans[-1][1] > plans[-1][0].episodes:
         why = f"{episodes:,} episodes were played, and the constants are certified for {planned:,}"
     if why:
@@ -159,10 +157,10 @@ def guarantee(
         Assumption(
             "rewards and utilities are in [0, 1]" + (", drawn anew at each visit" if noisy else " and not random"), True
         ),
-        _model_assumption(constants, shape, optimum is not None),
+        _model_assumption(constants, shape, checked),
     ]
     if constraints:
-        assumptions.append(_multiplier_assumption(chi, constants, optimum))
+        assumptions.append(_multiplier_assumption(chi, constants, optimum, H))
         constraints = assumptions[-1].met is not False
     played = tuple((_setting(plan, constants), number) for plan, number in plans)
     return Guarantee(preset, 1.0 - failure_probability, tuple(assumptions), "", played, constraints)
@@ -238,11 +236,11 @@ def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:
     return ""
 
 
-def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int], known: bool) -> Assumption:
+def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int], checked: bool) -> Assumption:
     if "kernel_dim" not in constants and constants.get("stationary"):
         also = ", and so do rewards and utilities" if constants.get("stationary_signals") else ""
         words = f"the next one depends on state and action only, at every stage in the same way{also}"
-        return Assumption(f"there are {shape[1]:,} states, and {words}", True if known else None)
+        return Assumption(f"there are {shape[1]:,} states, and {words}", True if checked else None)
     if "kernel_dim" not in constants or constants["feature_blocks"] > 1:
         return Assumption(
             f"there are {shape[1]:,} states, and the next one depends on state, action and stage only", True
@@ -255,8 +253,16 @@ def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int], known:
     return Assumption(f"kernel and signals are linear in the known features, with {norms}; {lengths}", None)
 
 
-def _multiplier_assumption(chi: float, constants: Mapping[str, Any], optimum: Optimum | None) -> Assumption:
+def _multiplier_assumption(
+    chi: float, constants: Mapping[str, Any], optimum: Optimum | None, horizon: int
+) -> Assumption:
     gap = constants.get("slater_gap")
+    if margin := constants.get("margin"):
+        return Assumption(
+            f"chi = {chi:.4g} is at least 2 |Y*|_1 of the thresholds plus margin {margin:.4g}, as 2 H / (gap - margin) "
+            "is",
+            _covers_margin(chi, gap, margin, optimum, horizon),
+        )
     if optimum is None:
         rest, met = "", None
     else:
@@ -264,3 +270,13 @@ def _multiplier_assumption(chi: float, constants: Mapping[str, Any], optimum: Op
         rest, met = f" = {size:.4g}", size <= chi * (1.0 + 1e-9)
     because = f", as it is if some policy has slack {gap:.4g} in every constraint (Slater gap)" if gap else ""
     return Assumption(f"chi = {chi:.4g} is at least 2 |Y*|_1{rest}{because}", met)
+
+
+def _covers_margin(chi: float, gap: float | None, margin: float, optimum: Optimum | None, horizon: int) -> bool | None:
+    """Return whether chi >= 2 H / (gap - margin) with a true lower bound of the Slater gap; None if it is not known."""
+    nearly = 1.0 - 1e-9
+    if gap is None:
+        return None
+    if chi * (gap - margin) < 2.0 * horizon * nearly:
+        return False
+    return None if optimum is None else optimum.slater_gap >= gap * nearly

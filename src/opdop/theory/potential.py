@@ -231,11 +231,11 @@ Bonuses = CountBonuses | BallBonuses | LinearBonuses
 def bonuses_of(task: Task, rule: Radius | BallRadius, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
     """Return the bonuses of a confidence rule, for counts or, given the features' sizes, for least squares."""
     pairs = task.num_states * task.num_actions
-    if sizes is None and isinstance(rule, BallRadius):
+    if sizes is not None:
+        return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)
+    if isinstance(rule, BallRadius):
         log_sets, signal_log_sets = rule.log_sets(task)
         signal = signal_log_sets if task.noisy else -math.inf
         together = task.stationary and task.stationary_signals
         return BallBonuses(task.horizon, pairs, log_sets, signal, task.stationary, together)
-    if sizes is None:
-        return CountBonuses(rule.radii(task, ridge), pairs, ridge, first_widths(rule, task, ridge))
-    return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)
+    return CountBonuses(rule.radii(task, ridge), pairs, ridge, first_widths(rule, task, ridge))
