@@ -319,7 +319,7 @@ def test_estimates_without_bonus_fail_the_check_of_optimism(tabular: Simulation)
 
 
 @pytest.mark.parametrize(("kind", "bonuses"), [("tabular", BallBonuses), ("linear", LinearBonuses)])
-def test_half_the_sum_of_the_bonuses_turns_a_row_red(
+def test_a_small_part_of_the_sum_of_the_bonuses_turns_a_row_red(
     kind: str, bonuses: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ):
     simulation: Simulation = request.getfixturevalue(kind)
@@ -327,9 +327,10 @@ def test_half_the_sum_of_the_bonuses_turns_a_row_red(
     tightness = right.row("sum of the bonuses").tightness
     assert not right.failed
     assert tightness is not None
-    assert 0.5 < tightness <= 1.0
+    least = 0.35 if kind == "tabular" else 0.5  # the range of V is less than H-1-h, which the bound has in its place
+    assert least < tightness <= 1.0
     most = bonuses.most
-    monkeypatch.setattr(bonuses, "most", lambda self, episodes: most(self, episodes) / 2.0)
+    monkeypatch.setattr(bonuses, "most", lambda self, episodes: least * most(self, episodes))
     assert red(verify([simulation], seeds=1, episodes=60)) == {"sum of the bonuses"}
 
 

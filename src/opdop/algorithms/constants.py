@@ -404,7 +404,7 @@ def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Con
         radius=BallRadius(),
         dual_total=chi,
         ridge=1.0,
-        parameters={"margin": margin} if margin else {},
+        parameters={"margin": margin},
     )
 
 
@@ -436,6 +436,7 @@ def _positive(name: str, value: Any) -> None:
 
 _PRESETS: dict[str, Callable[..., Constants]] = {"paper": _paper, "certified": _certified, "practical": _practical}
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
+ZERO_VIOLATION = "zero_violation"  # with `certified`: `opdop.train` chooses the margin, by the bound on the violation
 
 
 def presets() -> dict[str, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from opdop.model.validation import MOST_EPISODES, as_flag, as_number, check_fail
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
 DEFAULT_EPISODES = 100_000
-ADDED = ("stationary", "zero_violation")  # settings that runs of earlier versions do not have: they have the default
+ADDED = ("stationary",)  # settings that runs of earlier versions do not have: they have the default
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
 
@@ -181,13 +181,6 @@ class RunConfig:
         flag="--stationary/--per-stage",
         help="Whether the kernel is the same at every stage; by default as the problem says.",
         label="stationary {}",
-    )
-    zero_violation: bool = _setting(
-        False,
-        as_flag,
-        flag="--zero-violation",
-        help="With preset certified: raise the thresholds by so much that the violation is 0, with proof.",
-        label="zero violation",
     )
     measure_every: int = _setting(
         1,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
+from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
 from opdop.algorithms.task import by_action, swapped
@@ -99,7 +100,6 @@ def train(
     dual_bound: float | None = None,
     noisy: bool = False,
     stationary: bool | None = None,
-    zero_violation: bool = False,
     task: Task | None = None,
     measure_every: int = 1,
     records: int = 1000,
@@ -120,7 +120,8 @@ def train(
         episodes: the number of episodes to play now.
         seed: the same seed gives the same run, bit for bit.
         preset: where the constants come from.
-        parameters: the preset's own named fields.
+        parameters: the preset's own named fields. `certified` also takes zero_violation=1: then all thresholds are
+            raised by the smallest `margin` with which, by the theorem, all episodes together have no violation.
         planned_episodes: K in the constants, if it is not `episodes`.
         failure_probability: the probability with which the preset's guarantee may fail.
         slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
@@ -128,8 +129,6 @@ def train(
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
         stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
             observes; by default as the model says. For a simulator whose model is not known, `task` says it.
-        zero_violation: with the preset `certified`, raise all thresholds by the smallest margin with which the
-            violation of all episodes together is 0, with probability 1 - `failure_probability`.
         task: what the learner is told, for a simulator whose model is not known.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
@@ -288,24 +287,22 @@ class _Trainer:
 
     def _build(self) -> Learner:
         config = self.config
-        preset = Preset(str(config.preset), {**config.parameters, **self._margin()}, config.dual_bound)
+        preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
 
-    def _margin(self) -> dict[str, float]:
-        """Return the margin that makes the violation 0, if it is asked for."""
-        config, task = self.config, self.task
-        if not config.zero_violation:
-            return {}
-        if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd"):
+    def _parameters(self) -> dict[str, float]:
+        """Return the parameters of the preset; `zero_violation` becomes the margin that makes the violation 0."""
+        config, task, parameters = self.config, self.task, dict(self.config.parameters)
+        if parameters.pop(ZERO_VIOLATION, None) is None:
+            return parameters
+        if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd") or task.is_continuous:
             raise InvalidParameterError(
-                f"zero_violation with preset {config.preset!r} and algorithm {config.algorithm!r} has no proof; "
-                "expected preset 'certified' and algorithm 'opdop' or 'opdop-lstd'."
+                f"{ZERO_VIOLATION} has no proof with preset {config.preset!r} and algorithm {config.algorithm!r} on "
+                "this problem; expected preset 'certified', algorithm 'opdop' or 'opdop-lstd', and finitely many states."
             )
-        if config.dual_bound is not None or "margin" in config.parameters or task.is_continuous:
-            raise InvalidParameterError(
-                "zero_violation chooses margin and dual_bound by itself, for finitely many states: give neither."
-            )
+        if config.dual_bound is not None or parameters:
+            raise InvalidParameterError(f"{ZERO_VIOLATION} chooses margin and dual_bound by itself: give neither.")
         from opdop.theory.bounds import zero_violation_margin  # late: few runs need it
 
         sizes = None
