@@ -299,7 +299,7 @@ class _Trainer:
         if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd") or task.is_continuous:
             raise InvalidParameterError(
                 f"{ZERO_VIOLATION} has no proof with preset {config.preset!r} and algorithm {config.algorithm!r} on "
-                "this problem; expected preset 'certified', algorithm 'opdop' or 'opdop-lstd', and finitely many states."
+                "this problem; expected preset 'certified', 'opdop' or 'opdop-lstd', and finitely many states."
             )
         if config.dual_bound is not None or parameters:
             raise InvalidParameterError(f"{ZERO_VIOLATION} chooses margin and dual_bound by itself: give neither.")
