@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from opdop.algorithms.task import Task
+from opdop.kernels.balls import log_pairs_of_sets
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.model import InvalidParameterError, OpdopError, suggestion
 from opdop.model.validation import Floats, as_number, printable, shown
@@ -139,9 +140,7 @@ class BallRadius:
         H, S, A = task.horizon, task.num_states, task.num_actions
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
         rows, signal_rows = (S * A * (1 if pooled else H) for pooled in (task.stationary, task.stationary_signals))
-        # log(2^(S-1) - 1), also where 2^S is too large a number
-        subsets = (S - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - S))) if S > 1 else -math.inf
-        return subsets + math.log(rows / share), math.log((1 + task.num_constraints) * signal_rows / share)
+        return log_pairs_of_sets(S) + math.log(rows / share), math.log((1 + task.num_constraints) * signal_rows / share)
 
 
 def fixed_radius(value: Any) -> FixedRadius:

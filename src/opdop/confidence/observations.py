@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -103,13 +104,17 @@ class Observations:
         """Whether possible successors are declared; otherwise every state may follow."""
         return len(self.possible_starts) > 1
 
-    @property
+    @cached_property
     def number(self) -> Ints:
         """How often each row's next state was observed, [L*S*A]."""
         return add_by_row(self.starts, self.seen)
 
     def kernel(self) -> Sparse:
         """Return the empirical transitions P_n; the row of a pair that was never visited is empty."""
+        return self._kernel
+
+    @cached_property
+    def _kernel(self) -> Sparse:
         share = self.seen / np.repeat(self.number, np.diff(self.starts))
         return Sparse(self.starts, self.successors, share)
 
@@ -238,6 +243,7 @@ class Observations:
         initial: Any,
         noisy: bool = False,
         by_action: bool = False,
+        kernel_stages: int | None = None,
     ) -> Observations:
         """Return the data of transitions given one by one, in any order, and repeated or not.
 
@@ -252,15 +258,14 @@ class Observations:
             initial: the distribution of the first state, [S].
             noisy: whether signals are random.
             by_action: the order of the rows.
-
-        Transitions whose rows are all of one stage, where H > 1, must be given with the rows of all H stages; use
-        `pooled` to add the stages up.
+            kernel_stages: 1 if the rows of the transitions are those of all stages pooled, x*A + a; otherwise H.
         """
         H, S, A = (as_size(n, v) for n, v in (("horizon", horizon), ("states", num_states), ("actions", num_actions)))
         check_memory(32.0 * H * S * A, f"observations of {H:,} stages, {S:,} states and {A:,} actions")
         rows, after = whole("row", row), whole("successor", successor)
+        stored = (H if kernel_stages is None else as_size("kernel_stages", kernel_stages)) * S * A
         times, counted = whole("seen", seen), whole("signal_number", np.asarray(signal_number).reshape(-1))
-        for name, values, size in (("row", rows, H * S * A), ("successor", after, S)):
+        for name, values, size in (("row", rows, stored), ("successor", after, S)):
             if values.size and not 0 <= values.min() <= values.max() < size:
                 raise InvalidModelError(f"{name} is {values.min()} to {values.max()}; expected 0 to {size - 1}.")
         if not rows.shape == after.shape == times.shape:
@@ -272,7 +277,7 @@ class Observations:
             rows = stage * S * A + (pair % S) * A + pair // S
             counted = np.swapaxes(counted.reshape(-1, A, S), -1, -2).reshape(-1)
             sums = np.swapaxes(sums.reshape(len(sums), -1, A, S), -1, -2).reshape(len(sums), -1)
-        starts, successors, numbers = as_lists(H * S * A, rows, after, times, S)
+        starts, successors, numbers = as_lists(stored, rows, after, times, S)
         return cls(
             horizon=H,
             num_states=S,
