@@ -23,7 +23,8 @@ from opdop.algorithms.sizes import (
     check_same_sizes,
     check_state,
 )
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -184,6 +185,10 @@ class OPDOP:
     def estimates(self) -> Estimates:
         """The result of the last evaluation, Q^k and V^k; zero before the first."""
         return self._estimates
+
+    def observations(self) -> Data | None:
+        """Return the data that the evaluator has; None if it keeps none from which certificates can be made."""
+        return self.evaluator.observations() if isinstance(self.evaluator, Observing) else None
 
     def diagnostics(self) -> dict[str, float]:
         """Return the optimistic estimates and the multipliers of the last episode."""

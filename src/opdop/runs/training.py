@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ import numpy as np
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
-from opdop.algorithms.task import by_action, swapped
+from opdop.algorithms.task import Observing, by_action, swapped
+from opdop.confidence import Observations
+from opdop.confidence.data import Data
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -461,7 +463,18 @@ class _Trainer:
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
+            observations=self._observations(),
         )
+
+    def _observations(self) -> Data | None:
+        """Return the learner's data, with what the task declares about them."""
+        data = self.learner.observations() if isinstance(self.learner, Observing) else None
+        if not isinstance(data, Observations):
+            return data
+        # Nobody has checked that the signals of a simulator whose model is not known are always the same.
+        noisy = self.task.noisy or self.cmdp is None
+        stationary, alike = self.task.stationary, self.task.stationary_signals
+        return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
