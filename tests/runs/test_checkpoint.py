@@ -218,7 +218,7 @@ def test_a_finished_run_is_found_finished(server: Server, scenario: str, untouch
 
 
 @pytest.mark.parametrize("scenario", ["noisy_lists"])
-def test_processes_in_one_folder_do_each_other_no_harm(
+def test_processes_that_share_a_folder_do_not_damage_its_files(
     server: Server, scenario: str, untouched: Path, tmp_path: Path
 ) -> None:
     """Two with the same arguments: one owns the folder, the other is told so; all the while every file is whole."""
@@ -373,7 +373,7 @@ def test_the_first_of_two_signals_counts_and_the_next_ones_wait(tmp_path: Path) 
     assert int(read_arrays(tmp_path / CHECKPOINT, kind=KIND)[1]["recorder.episodes"]) == 7
 
 
-def test_who_insists_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_after_a_while_takes_effect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "_PATIENCE", 0.02)
 
     def hang() -> None:
@@ -723,7 +723,9 @@ CHANGES: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_is_whole_but_cannot_be_is_refused(contents: Any, tmp_path: Path, what: str) -> None:
+def test_files_with_a_right_checksum_and_impossible_contents_are_refused(
+    contents: Any, tmp_path: Path, what: str
+) -> None:
     model, change = CHANGES[what]
     meta, arrays = (json.loads(json.dumps(contents[model][0])), {k: v.copy() for k, v in contents[model][1].items()})
     write_arrays(tmp_path / CHECKPOINT, meta, arrays)
@@ -786,7 +788,7 @@ def test_the_arguments_in_a_checkpoint_are_of_their_kinds(contents: Any, tmp_pat
             read_config(tmp_path)
 
 
-def test_errors_do_not_repeat_what_a_file_shouts(tmp_path: Path, contents: Any) -> None:
+def test_errors_do_not_repeat_long_texts_and_control_characters_of_a_file(tmp_path: Path, contents: Any) -> None:
     meta, arrays = contents["table"]
     write_arrays(tmp_path / CHECKPOINT, {**meta, "config": {**meta["config"], "seed": "\x1b[31m" * 10_000}}, arrays)
     with pytest.raises(DamagedFileError) as caught:

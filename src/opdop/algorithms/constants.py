@@ -24,7 +24,7 @@ class Radius(Protocol):
     """A confidence rule: it gives the radius beta of each stage, so that bonus = radius / sqrt(n + ridge)."""
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         ...
 
 
@@ -35,7 +35,7 @@ class FixedRadius:
     value: float
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] of a task, whatever the ridge; raises InvalidParameterError if `value` is below 0."""
         value = as_number("radius", self.value, "a number, at least 0")
         if value < 0.0:
             raise InvalidParameterError(f"radius is {value}; expected a number, at least 0.")
@@ -54,7 +54,7 @@ class PaperRadius:
         return PaperLinearRadius(self.C1)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         T = H * task.episodes
         beta = self.C1 * H * math.sqrt(S * math.log(S * A * T / task.failure_probability))
@@ -101,7 +101,7 @@ class WeissmanRadius:
         return SelfNormalisedRadius(self.scale)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         H, S, A, K = task.horizon, task.num_states, task.num_actions, task.episodes
         cells = H * S * A * K
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
@@ -246,7 +246,7 @@ class PaperLinearRadius:
     C1: float = 1.0
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
-        """Return the rule as the kernels use it."""
+        """Return the rule for a task, its features and a ridge, as the kernels use it."""
         d, H = max(features.kernel_dim, features.signal_dim), task.horizon
         beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.failure_probability))
         return flat_linear_radii(task, beta)
@@ -274,7 +274,7 @@ class SelfNormalisedRadius:
     scale: float = 1.0
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
-        """Return the rule as the kernels use it."""
+        """Return the rule for a task, its features and a ridge, as the kernels use it."""
         H, J = task.horizon, 1 + task.num_constraints
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
         slack = 2.0 * math.log(J * H * features.blocks / share)
@@ -290,7 +290,7 @@ class SelfNormalisedRadius:
 
 
 def linear_rule(rule: Any) -> LinearRadius:
-    """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
+    """Return a confidence rule for the least-squares evaluator: of a rule for counts, its form for linear kernels."""
     linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius | BallRadius) else rule
     return linear
 
@@ -328,7 +328,7 @@ class Constants:
         )
 
     def described(self, task: Task) -> dict[str, Any]:
-        """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
+        """Return the constants of a task, without the evaluator's own, as plain data to be stored with every result."""
         return {
             "preset": self.preset,
             "step_size": self.step_size,
@@ -478,7 +478,10 @@ class Preset:
 
     @classmethod
     def of(cls, preset: str | Preset, dual_bound: float | None = None, **parameters: float) -> Preset:
-        """Return a preset, given itself or its name with `dual_bound` and parameters."""
+        """Return a preset, given itself or its name with `dual_bound` and parameters.
+
+        Raises InvalidParameterError if one of them is wrong, or if a Preset is given with them.
+        """
         if isinstance(preset, Preset):
             if dual_bound is not None or parameters:
                 raise InvalidParameterError("give dual_bound and parameters in the Preset, or with a preset's name.")
@@ -503,7 +506,7 @@ class Preset:
 def choose(
     task: Task, preset: str | Preset = "practical", *, dual_bound: float | None = None, **parameters: float
 ) -> Constants:
-    """Return the constants of a preset for a task; see `Preset` for the arguments and errors.
+    """Return the constants of a preset for a task; see `Preset` for `dual_bound`, parameters and errors.
 
     >>> task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=10_000, slater_gap=0.5)
     >>> constants = choose(task, "paper")

@@ -28,6 +28,7 @@ from opdop.kernels.lstd import Linear
 from opdop.kernels.primal_dual import improve
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
+from opdop.model.policy import draw_action
 from opdop.model.validation import Floats, as_floats, as_number, shown
 
 _MOST_REMEMBERED = 4096  # replayed states that a policy keeps
@@ -54,6 +55,14 @@ class ReplayedPolicy:
             row: Floats = self.table[0, self._first[x.tobytes()]]
             return row
         return self.replayed(stage, x)[0]
+
+    def act(self, observation: Any, stage: int, rng: np.random.Generator) -> int:
+        """Return the action for a state of one or more coordinates at a stage, drawn with one number."""
+        return draw_action(self.probabilities(stage, observation), rng)
+
+    def sample(self, rng: np.random.Generator) -> ReplayedPolicy:
+        """Return the policy that plays the next episode: this one."""
+        return self
 
     def replayed(self, stage: int, x: Floats) -> tuple[Floats, Floats]:
         """Return the policy at a state [dim], and the one that the last evaluation valued; both [A]."""

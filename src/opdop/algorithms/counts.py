@@ -92,10 +92,12 @@ def no_ball_visits(task: Task, rule: BallRadius) -> kernel.BallVisits:
 class Counts:
     """Estimates a policy's values from counts of observed transitions.
 
-    `radius` is the paper's beta as a number, or a confidence rule from the presets. With a `BallRadius` the estimates
-    are the largest values in confidence sets, and `ridge` is not used. Visits of all stages are pooled where the task
-    is stationary and the rule allows it (`pools`): for balls separately in kernel and signals, otherwise where both are
-    stationary.
+    Args:
+        task: has the sizes, and says whether the kernel and the signals are stationary.
+        radius: the paper's beta as a number, or a confidence rule from the presets. With a `BallRadius` the estimates
+            are the largest values in confidence sets. Visits of all stages are pooled where the task is stationary and
+            the rule allows it (`pools`): for balls separately in kernel and signals, otherwise where both are.
+        ridge: is added to every count; not used with a `BallRadius`.
 
     Memory grows with the number of distinct transitions observed: they are stored in lists, and in a table once they
     are many. Either form gives the same estimates up to rounding, and the moment of the change depends only on the
@@ -178,7 +180,7 @@ class Counts:
         return Estimates(swapped(self.q), self.v, self._counts.visits.touched)
 
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
-        """Count one episode; raises InvalidModelError if it does not fit the task."""
+        """Count one episode; counts need no `estimates`. Raises InvalidModelError if it does not fit the task."""
         episode, arrays = self.task.checked(episode), self.arrays
         check_state(arrays, self.q, self.v, self.task)
         kernel.observe_episode(arrays, episode.states, episode.actions, episode.signals)

@@ -24,7 +24,8 @@ from opdop.algorithms.sizes import (
     check_same_sizes,
     check_state,
 )
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -48,7 +49,17 @@ class OPDOP:
     >>> learner.episodes
     200
 
-    `dual_total` bounds the sum of the multipliers, and `margin` is added to every threshold in the multipliers' steps.
+    Args:
+        task: what the learner is told: sizes, thresholds, planned episodes.
+        evaluator: estimates the values of policies, such as `Counts` or `LSTD`.
+        step_size: alpha, of the policy's mirror descent.
+        dual_step_size: eta, of the multipliers.
+        mixing: theta, the share of the uniform policy that is mixed in before each improvement.
+        dual_bound: chi, the largest value of a multiplier.
+        dual_total: the largest sum of the multipliers.
+        margin: what is added to every threshold in the multipliers' steps.
+        constants: plain data stored with the run; by default the numbers above.
+
     Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
     """
 
@@ -116,8 +127,9 @@ class OPDOP:
     ) -> OPDOP:
         """Return a learner with the constants of a preset, given as a `Preset`, or by name with its parameters.
 
-        Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
-        Raises InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
+        The constants depend on the task. Given an evaluator's class, the preset also chooses its radius and ridge; a
+        ready evaluator keeps its own. Without `dual_bound` the multipliers are bounded by 2H / Slater gap. Raises
+        InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
         """
         return cls._from(task, evaluator, Preset.of(preset, dual_bound, **parameters))
 
@@ -191,6 +203,10 @@ class OPDOP:
     def estimates(self) -> Estimates:
         """The result of the last evaluation, Q^k and V^k; zero before the first."""
         return self._estimates
+
+    def observations(self) -> Data | None:
+        """Return the data that the evaluator has; None if it keeps none from which certificates can be made."""
+        return self.evaluator.observations() if isinstance(self.evaluator, Observing) else None
 
     def diagnostics(self) -> dict[str, float]:
         """Return the optimistic estimates and the multipliers of the last episode."""
@@ -314,7 +330,7 @@ def _made(evaluator: Any, task: Task, constants: Constants) -> Evaluator:
         found: Evaluator = evaluator(task, radius=constants.radius, ridge=constants.ridge)
     except (TypeError, AttributeError) as error:  # it does not take these arguments, so it makes something else
         reason = printable(str(error))
-        raise InvalidParameterError(f"{shown(evaluator)} makes no evaluator: {reason}.") from error
+        raise InvalidParameterError(f"{shown(evaluator)} cannot make an evaluator: {reason}.") from error
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.model import (
     Episode,
@@ -109,11 +110,18 @@ class Task:
     ) -> Task:
         """Return the task of learning a known model, which the learner does not see.
 
-        The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
-        slack in all constraints, it stays unknown, and a preset needs `dual_bound`. Without `stationary`, the kernel is
-        declared stationary if the model stores one for all stages. Without `stationary_signals`, the signals are if the
-        model stores one set of them and the kernel is declared stationary. Raises InvalidModelError or
-        InvalidParameterError for the first argument that is wrong.
+        Args:
+            problem: the model; the task has its sizes, thresholds, initial distribution and features.
+            episodes: K, the number of planned episodes, on which the constants depend.
+            failure_probability: p, the probability with which a guarantee may fail.
+            slater_gap: a lower bound on the Slater gap, which the paper gives the learner; by default computed from the
+                model. If no policy has slack in all constraints, it stays unknown, and a preset needs `dual_bound`.
+            noisy: whether observed signals are random.
+            stationary: whether the kernel is the same at all stages; by default, whether the model stores one for all.
+            stationary_signals: whether the signals are; by default, whether the model stores one set of them and the
+                kernel is declared stationary.
+
+        Raises InvalidModelError or InvalidParameterError for the first argument that is wrong.
         """
         cmdp = as_tabular(problem)
         if slater_gap is None:
@@ -162,7 +170,10 @@ class Task:
         )
 
     def replan(self, episodes: int, failure_probability: float) -> Task:
-        """Return the same task with another number of planned episodes and another failure probability."""
+        """Return the same task with another number of planned `episodes` and another `failure_probability`.
+
+        Raises InvalidParameterError if one is out of range.
+        """
         return replace(self, episodes=episodes, failure_probability=failure_probability)
 
 
@@ -214,11 +225,11 @@ class Evaluator(Protocol):
     """Estimates a policy's values optimistically from observed episodes; `evaluate` always comes before `observe`."""
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
-        """Return estimates from the episodes observed so far; they are overwritten by the next call."""
+        """Return estimates of a policy's values from the episodes observed so far; the next call overwrites them."""
         ...
 
     def observe(self, episode: Episode, estimates: Estimates) -> None:
-        """Add one episode to the data."""
+        """Add one episode to the data; `estimates` are those of the policy that played it."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -254,6 +265,15 @@ class CompiledEvaluator(Evaluator, Protocol):
 
     def described(self) -> dict[str, Any]:
         """Return the radius and the ridge as plain data."""
+        ...
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """A learner or an evaluator that keeps the data from which certificates are made."""
+
+    def observations(self) -> Data | None:
+        """Return what was observed so far; None if it is not kept."""
         ...
 
 
@@ -300,5 +320,8 @@ class CompiledLearner(Learner, Protocol):
         ...
 
     def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play and learn from at most as many episodes as there are rows of uniforms; return how many."""
+        """Play and learn from at most as many episodes as there are rows of uniforms; return how many.
+
+        Episodes are played in `model`; what is measured of them is written into `record`.
+        """
         ...

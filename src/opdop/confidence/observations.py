@@ -45,6 +45,8 @@ class Observations:
         signal_sums: observed signals added up, [1+I, M*S*A].
         possible_starts, possible: the declared possible successors of each row, in the same way; [1] and [0] if every
             state may follow. [L*S*A + 1], [listed].
+        stationary, stationary_signals: whether the kernel and the signals are declared to be the same at every stage;
+            `as_declared` then pools them.
 
     Raises InvalidModelError if the arrays do not fit each other.
     """
@@ -62,11 +64,14 @@ class Observations:
     noisy: bool = False
     possible_starts: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     possible: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    stationary: bool = False
+    stationary_signals: bool = False
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
             object.__setattr__(self, name, as_size(name, getattr(self, name)))
-        object.__setattr__(self, "noisy", as_flag("noisy", self.noisy))
+        for name in ("noisy", "stationary", "stationary_signals"):
+            object.__setattr__(self, name, as_flag(name, getattr(self, name)))
         self._set("thresholds", np.atleast_1d(as_floats("thresholds", self.thresholds, "[I]")))
         self._set("initial", as_floats("initial", self.initial, "[S]"))
         if self.initial.shape != (self.num_states,) or self.thresholds.ndim != 1 or not self.thresholds.size:
@@ -164,12 +169,22 @@ class Observations:
             )
         return changed
 
+    def as_declared(self, stationary: bool | None = None) -> Observations:
+        """Return the data pooled as they are declared; `stationary` replaces the declaration about the kernel.
+
+        Raises InvalidModelError if the kernel is declared not to be stationary and its visits are pooled already.
+        """
+        if stationary is False and self.kernel_stages < self.horizon:
+            raise InvalidModelError("the visits of all stages were pooled when they were counted; they stay so.")
+        kernel = self.stationary if stationary is None else as_flag("stationary", stationary)
+        return self.pooled(kernel=kernel, signals=self.stationary_signals)
+
     def merged(self, other: Observations) -> Observations:
         """Return the data of both sets together; their sizes, thresholds and first states must be the same.
 
         Raises InvalidModelError if they are not, or if a signal without noise has two values at one place.
         """
-        for name in ("horizon", "num_states", "num_actions", "noisy", "kernel_stages", "signal_stages"):
+        for name in (*_SIZES, "kernel_stages", "signal_stages"):
             if getattr(self, name) != getattr(other, name):
                 found = f"{name} is {getattr(self, name)} in one and {getattr(other, name)} in the other"
                 raise InvalidModelError(f"the two data sets do not fit together: {found}.")
@@ -356,7 +371,7 @@ class Observations:
             raise self.refuted(first_index(spread > SAME_SIGNAL)[1], "at two stages")
 
 
-_SIZES = ("horizon", "num_states", "num_actions", "noisy")
+_SIZES = ("horizon", "num_states", "num_actions", "noisy", "stationary", "stationary_signals")
 _FIELDS = (
     *_SIZES,
     "thresholds",

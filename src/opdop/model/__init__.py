@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from opdop.model.features import Features
     from opdop.model.linear import LinearCMDP
     from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
+    from opdop.model.policy_files import load_policy
     from opdop.model.problem import Problem, as_tabular
     from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+    from opdop.model.spaces import Axis, Space
 else:
     __getattr__, __dir__ = late_names(__name__)
 
 __all__ = [
+    "Axis",
     "CompiledSimulator",
     "ContinuousCMDP",
     "ContinuousSimulator",
@@ -38,9 +41,11 @@ __all__ = [
     "Quantity",
     "Seed",
     "Simulator",
+    "Space",
     "TabularCMDP",
     "TabularPolicy",
     "as_policy",
     "as_tabular",
+    "load_policy",
     "suggestion",
 ]

@@ -31,7 +31,7 @@ class Episode:
     signals: Floats  # [1+I, H], 0 the reward
 
     def __post_init__(self) -> None:
-        """Make arrays of what is none; whether they fit a task is checked where an episode is learnt from."""
+        """Convert all fields to arrays; `Task.checked` checks whether they fit a task."""
         for name in ("states", "actions", "signals"):
             value = getattr(self, name)
             if not isinstance(value, np.ndarray):
@@ -45,7 +45,7 @@ class Simulator(Protocol):
     """Anything that plays one episode with a policy."""
 
     def play(self, policy: Policy) -> Episode:
-        """Play one episode."""
+        """Play one episode of a policy and return it."""
         ...
 
 
@@ -67,14 +67,15 @@ class CompiledSimulator(KnownSimulator, Protocol):
         ...
 
     def draw(self, episodes: int) -> Floats:
-        """Draw the uniforms of the next episodes, one row for each."""
+        """Draw and return the uniforms of the next episodes, one row for each."""
         ...
 
 
 class ModelSimulator:
     """Plays episodes in a known model; the same seed gives the same episodes.
 
-    With `noisy` the observed signals are 0 or 1 with the model's means, otherwise the means themselves.
+    With `noisy` the observed signals are 0 or 1 with the means of `cmdp`, otherwise the means themselves. Raises
+    InvalidModelError if `cmdp` is not a TabularCMDP, and InvalidParameterError if `seed` or `noisy` is wrong.
     Each episode takes `uniforms_per_episode` uniforms from one stream in a fixed order; the compiled loop takes them in
     the same order, and so plays the same episodes.
     """
@@ -95,7 +96,10 @@ class ModelSimulator:
         )
 
     def play(self, policy: Policy | PolicyMixture | Floats) -> Episode:
-        """Play one episode; of a mixture, first draw the part that plays it."""
+        """Play one episode of a policy and return it; of a mixture, first draw the part that plays it.
+
+        Raises InvalidModelError if the policy does not fit the model.
+        """
         cmdp = self.cmdp
         if isinstance(policy, PolicyMixture):
             policy = policy.parts[draw(policy.weights, self.generator.random())]
@@ -110,7 +114,7 @@ class ModelSimulator:
         return Episode(states, actions, signals)
 
     def draw(self, episodes: int) -> Floats:
-        """Draw the uniforms of the next episodes, [episodes, uniforms_per_episode]."""
+        """Draw and return the uniforms of the next episodes, [episodes, uniforms_per_episode]."""
         return self.generator.random((episodes, self.uniforms_per_episode))
 
     @property
@@ -123,7 +127,7 @@ class ModelSimulator:
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Return to a saved state; raises OpdopError if it is none."""
+        """Return to a saved state; raises OpdopError if it is not one."""
         restore_generator(self.generator, state)
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from opdop.kernels import dynamic_programming
 from opdop.kernels.balls import Balls
 from opdop.kernels.transitions import Transitions
-from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
+from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
+from opdop.model.display import price_scale, worth
 from opdop.model.validation import Floats, check_memory
 from opdop.planning.values import Values, policy_with_occupancy
 
@@ -22,7 +23,7 @@ ROUNDING = 1e-13
 FEASIBILITY = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
     """The largest reward under all constraints, a policy that attains it, and the multipliers that prove it.
 
@@ -38,6 +39,10 @@ class Optimum:
         slater: the values of the max-slack policy, which attains the Slater gap.
         method: how the optimum was found.
         passes: the number of backward inductions; 0 for a linear program.
+        quantities: the names and units of the problem.
+        thresholds: those of the problem, [I].
+
+    Numbers are in model units, those of signals in [0, 1]; `in_units`, `prices` and `print` give own units.
     """
 
     value: float
@@ -50,6 +55,38 @@ class Optimum:
     slater: Values
     method: str
     passes: int
+    quantities: tuple[Quantity, ...] = ()  # [1+I], the reward first; () shows model units
+    thresholds: Floats | None = None  # [I]
+
+    def in_units(self) -> dict[str, float]:
+        """Return the expected totals of `policy` in own units, by the names of the reward and the constraints."""
+        totals = [self.value, *map(float, self.utility_values)]
+        return {quantity.name: quantity.shown(total) for quantity, total in zip(self._shown, totals, strict=True)}
+
+    def prices(self) -> dict[str, float]:
+        """Return by name what one more unit of each budget, or one less of each threshold, is worth in own units."""
+        reward, *constrained = self._shown
+        return {
+            quantity.name: float(dual) * price_scale(reward, quantity)
+            for quantity, dual in zip(constrained, self.dual, strict=True)
+        }
+
+    @property
+    def _shown(self) -> tuple[Quantity, ...]:
+        return self.quantities or Display.plain(len(self.dual)).quantities
+
+    def __str__(self) -> str:
+        """Return the value, and for each constraint its total and its price, in own units."""
+        reward, *constrained = self._shown
+        lines = [f"{reward.name}: {reward.shown(self.value):.6g} {reward.unit}".rstrip()]
+        for i, quantity in enumerate(constrained):
+            bound = quantity.name if self.thresholds is None else quantity.constraint(float(self.thresholds[i]))
+            price = worth(reward, quantity, float(self.dual[i])) if self.active[i] else "it costs nothing"
+            lines.append(f"{bound}: {quantity.shown(float(self.utility_values[i])):.6g}; {price}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Optimum({'; '.join(str(self).splitlines())})"
 
     @property
     def price(self) -> float:
@@ -201,6 +238,8 @@ def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
         slater=Values.of(mixture.slater),
         method=mixture.method,
         passes=oracle.passes,
+        quantities=oracle.cmdp.display.quantities,
+        thresholds=oracle.cmdp.thresholds,
     )
 
 

@@ -13,8 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.saved_state import fitting, under
-from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.confidence import Certificate, Observations
+from opdop.confidence.data import Data
+from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
@@ -25,6 +27,7 @@ RUN = "run.npz"
 HISTORY = "history.parquet"
 KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
+_OF_DATA = "observed."
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,7 @@ class Run:
     constants: Mapping[str, Any]  # every constant used, and the preset
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
+    observations: Data | None = field(default=None, repr=False)  # from which certificates are made
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -70,6 +74,27 @@ class Run:
         """Hard violation up to each recorded episode (slack never cancels), [K']."""
         return self.history["hard_violation"].to_numpy()
 
+    def certificate(
+        self,
+        policy: Any = "recommended",
+        *,
+        failure_probability: float = 0.05,
+        stationary: bool | None = None,
+    ) -> Certificate:
+        """Return what the run's data alone prove about a policy; the model is not used.
+
+        Args:
+            policy: "final", "average" or "recommended", or any policy. The recommended one is the best that is
+                certified to keep every constraint.
+            failure_probability: the probability with which the certificate may be wrong.
+            stationary: whether the kernel is the same at every stage; by default as the run's task says.
+
+        Raises InvalidParameterError if there is no such policy, or if the run kept no data.
+        """
+        from opdop.runs.certification import certify
+
+        return certify(self, policy, failure_probability=failure_probability, stationary=stationary)
+
     def save(self, folder: str | Path) -> Path:
         """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
 
@@ -83,6 +108,7 @@ class Run:
             "constants": plain(self.constants),
             "display": _display_data(self.display),
             "seconds": self.seconds,
+            "space": None if self.policy.space is None else self.policy.space.record(),
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
         }
         table = self.parquet()
@@ -114,6 +140,8 @@ class Run:
             arrays["mixture"] = self.mixture.table
         if self.last is not None:
             arrays["last"] = self.last.totals
+        if self.observations is not None:
+            arrays |= prefixed(_OF_DATA, self.observations.arrays())
         if self.optimum is not None:
             best = self.optimum
             arrays |= {
@@ -129,7 +157,7 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
+        """Return the run that was saved in a folder; raises DamagedFileError if it holds no whole run."""
         path = as_folder("folder", folder) / RUN
         meta, arrays = read_arrays(path, kind=KIND)
         try:
@@ -139,16 +167,18 @@ class Run:
 
 
 def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
-    policy = _policy_of(arrays["policy"])
+    space = None if meta.get("space") is None else Space.of(meta["space"])
+    policy = _policy_of(arrays["policy"]).with_space(space)
     thresholds = arrays["thresholds"]
     I = fitting(arrays, "thresholds", np.empty(thresholds.size)).size
     mixture: TabularPolicy | PolicyMixture
     if "mixture" in arrays:
-        mixture = _policy_of(fitting(arrays, "mixture", policy.table))
+        mixture = _policy_of(fitting(arrays, "mixture", policy.table)).with_space(space)
     else:
         parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
-        mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
-    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
+        mixture = PolicyMixture([_policy_of(part).with_space(space) for part in parts], arrays["mixture_weights"])
+    display = _display_of(meta["display"])
+    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, display, I)
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
@@ -159,12 +189,23 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         last=_values_of(arrays, "last", I) if "last" in arrays else None,
         average=_values_of(arrays, "average", I),
         thresholds=thresholds,
-        display=_display_of(meta["display"]),
+        display=display,
         config=RunConfig.of(meta["config"]),
         origin=meta["origin"],
         constants=meta["constants"],
         seconds=_number(meta["seconds"]),
+        observations=_observations_of(arrays, policy, I),
     )
+
+
+def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) -> Data | None:
+    found = under(arrays, _OF_DATA)
+    if not found:  # the learner kept none, or the run was saved by an earlier version
+        return None
+    data = Observations.from_arrays(found)
+    sizes = data.horizon, data.num_states, data.num_actions, data.num_constraints
+    _check(sizes == (*policy.table.shape, constraints), "observations")
+    return data
 
 
 def _check(fine: bool, what: str) -> None:
@@ -209,7 +250,9 @@ def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
     return pl.DataFrame(found)
 
 
-def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, constraints: int) -> Optimum:
+def _optimum_of(
+    meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, display: Display, constraints: int
+) -> Optimum:
     best = _values_of(arrays, "optimum_totals", constraints)
     return Optimum(
         value=best.reward,
@@ -222,6 +265,8 @@ def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, 
         slater=_values_of(arrays, "optimum_slater", constraints),
         method=_text(meta["method"]),
         passes=_whole(meta["passes"]),
+        quantities=display.quantities if len(display.quantities) == 1 + constraints else (),
+        thresholds=arrays["thresholds"],
     )
 
 

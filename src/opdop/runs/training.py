@@ -11,7 +11,8 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
 from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
-from opdop.algorithms.task import by_action, swapped
+from opdop.algorithms.task import Observing, by_action, swapped
+from opdop.confidence import Observations
+from opdop.confidence.data import Data
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -36,12 +39,14 @@ from opdop.model import (
     PolicyMixture,
     Problem,
     Simulator,
+    Space,
     TabularCMDP,
     TabularPolicy,
+    as_tabular,
 )
 from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
-from opdop.model.validation import MOST_EPISODES, Floats, as_flag, is_number, printable, shown
+from opdop.model.validation import MOST_EPISODES, Floats, as_flag, call, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -143,7 +148,7 @@ def train(
         progress: a function that is called about ten times a second.
         compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
             with overridden methods is always run step by step.
-        piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
+        piece: episodes played before the time is checked; by default as many as take a tenth of a second.
 
     Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, or if the folder
     holds another run or more episodes than are asked for; InfeasibleError if no policy satisfies the constraints; and
@@ -179,9 +184,15 @@ def execute(
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
-    """Make the run that a configuration describes; see `train` for the arguments and errors.
+    """Make the run that a configuration describes, and return it.
 
-    Without `problem` the configuration must name a shipped one, and without `learner` an algorithm.
+    Args:
+        config: the settings of the run.
+        problem: the problem or simulator; without it the configuration must name a shipped problem.
+        learner: a learner of your own; without it the configuration must name an algorithm.
+
+    The other arguments and the errors are those of `train`. Raises InvalidParameterError also if the configuration
+    names no problem or algorithm and none is given.
     """
     _check_kinds(config, checkpoint_seconds, start, progress, compiled, task)
     if piece is not None:
@@ -241,10 +252,14 @@ class _Trainer:
         known = problem if isinstance(problem, Problem) else None
         if isinstance(problem, KnownSimulator) and isinstance(problem.problem, Problem):
             known, config = problem.problem, config.but(noisy=problem.noisy)
-        self.simulator: Simulator = (
-            problem.simulator(seed=config.seed, noisy=config.noisy) if isinstance(problem, Problem) else problem
-        )
-        self.cmdp: TabularCMDP | None = None if known is None else known.tabular()
+        self.simulator: Simulator
+        if isinstance(problem, Problem):
+            make_simulator = partial(problem.simulator, seed=config.seed, noisy=config.noisy)
+            self.simulator = call("simulator() of the problem", make_simulator)
+        else:
+            self.simulator = problem
+        self.space: Space | None = getattr(known or problem, "space", None)  # how observations are numbered
+        self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
         self.optimum: Optimum | None = None if known is None else solve(known)
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
         if known is not None and self.optimum is not None:
@@ -329,7 +344,12 @@ class _Trainer:
             while self.recorder.episodes < self.target:
                 tick = time.monotonic()
                 count = min(size, self.target - self.recorder.episodes)
-                self._play(count)
+                try:
+                    self._play(count)
+                except InvalidModelError:  # an observation out of its range, or an episode that does not fit
+                    if folder is not None and self._is_even():
+                        self.save(folder / CHECKPOINT)
+                    raise
                 now = time.monotonic()
                 self.seconds = before + now - began
                 if piece is None:
@@ -344,6 +364,10 @@ class _Trainer:
             if folder is not None:
                 self.save(folder / CHECKPOINT)
         return self._result()
+
+    def _is_even(self) -> bool:
+        """Whether the learner has learnt from exactly the recorded episodes, so that the run can be saved."""
+        return bool(getattr(self.learner, "episodes", -1) == self.recorder.episodes)
 
     def _play(self, count: int) -> None:
         """Play a number of episodes."""
@@ -380,7 +404,7 @@ class _Trainer:
     def _play_one(self) -> None:
         """Play one episode step by step."""
         policy = self.learner.propose()
-        self.policy = self._table(policy)
+        table = self._table(policy)
         episode = self.simulator.play(policy)
         I = self.task.num_constraints
         if not isinstance(episode, Episode) or np.shape(episode.signals) != (1 + I, self.task.horizon):
@@ -389,6 +413,7 @@ class _Trainer:
                 f"[{1 + I},{self.task.horizon}]."
             )
         self.learner.learn(episode)
+        self.policy = table  # only now: an episode that cannot be used leaves the run as it was
         totals = self._measure(self.policy, episode)
         diagnostics = self.learner.diagnostics()
         names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(I)), *(f"dual_{i}" for i in range(I))]
@@ -439,12 +464,12 @@ class _Trainer:
         )
 
     def _result(self) -> Run:
-        policy = TabularPolicy.trusted(self.policy.copy())
+        policy = TabularPolicy.trusted(self.policy.copy(), self.space)
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
-            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table)
+            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table).with_space(self.space)
         else:
-            mixture = PolicyMixture(self.reservoir)
+            mixture = PolicyMixture(self.reservoir).with_space(self.space)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
         return Run(
             history=self.recorder.history(),
@@ -460,7 +485,18 @@ class _Trainer:
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
+            observations=self._observations(),
         )
+
+    def _observations(self) -> Data | None:
+        """Return the learner's data, with what the task declares about them."""
+        data = self.learner.observations() if isinstance(self.learner, Observing) else None
+        if not isinstance(data, Observations):
+            return data
+        # Nobody has checked that the signals of a simulator whose model is not known are always the same.
+        noisy = self.task.noisy or self.cmdp is None
+        stationary, alike = self.task.stationary, self.task.stationary_signals
+        return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
@@ -557,7 +593,7 @@ def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimul
 
 
 def next_size(size: int, seconds: float) -> int:
-    """Return how many episodes to play before the next look at the clock, if the last `size` took `seconds` each.
+    """Return how many episodes to play before the time is checked again, if the last `size` took `seconds` each.
 
     They are enough to be measured together, unless that takes more than two seconds.
     """

@@ -67,9 +67,10 @@ class Setting:
         sizes: FeatureSizes | None = None,
         constrained: bool = True,
     ) -> Setting:
-        """Return the setting of a preset for a task; raise as `Preset` does.
+        """Return the setting of a preset for a task; `sizes` are those of the features, None for counts.
 
-        Without `constrained` it is that of OPPO: no multipliers and no mixing.
+        Without `constrained` it is that of OPPO: no multipliers and no mixing. Raises InvalidParameterError as `Preset`
+        does.
         """
         constants = choose(task, preset)
         return cls(task, constants if constrained else constants.unconstrained(task), sizes)
