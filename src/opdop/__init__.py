@@ -6,6 +6,7 @@ from opdop.lazy import late_names
 
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
     from opdop.model import (
         ContinuousCMDP,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         load_policy,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Run, train
+    from opdop.runs import Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -40,6 +41,7 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -54,6 +56,7 @@ __all__ = [
     "Learner",
     "LinearCMDP",
     "ModelSimulator",
+    "Observations",
     "OpdopError",
     "Optimum",
     "Policy",
@@ -69,6 +72,7 @@ __all__ = [
     "Task",
     "Values",
     "algorithms",
+    "certify",
     "environments",
     "evaluate",
     "load_policy",

@@ -103,6 +103,23 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
     assert same(opdop.Run.load(tmp_path), execute(config))
 
 
+def test_zero_violation_raises_the_thresholds_and_the_card_says_what_it_costs(tmp_path: Path) -> None:
+    command = ["run", "factored", "--preset", "certified", "--param", "zero_violation=1"]
+    words = " ".join(answered(*command, "-k", "200000", "--out", str(tmp_path)).split())
+    found = opdop.Run.load(tmp_path)
+    assert found.constants["margin"] == pytest.approx(1.1664, abs=5e-5)
+    assert "violation <= 0 moves in total" in words
+    assert "margin: the multipliers aim at 1.166 moves per episode more than every threshold; this is" in words
+    assert "over all episodes together no constraint is violated" in words
+    assert found.violation[-1] == 0.0
+    for refused, reason in (
+        (["-k", "1000"], "1,000 episodes are too few for zero violation"),
+        (["-k", "1000", "--preset", "practical"], "zero_violation has no proof with preset 'practical'"),
+        (["-k", "1000", "--param", "margin=0.1"], "chooses margin and dual_bound by itself"),
+    ):
+        assert reason in " ".join(CliRunner().invoke(app, [*command, *refused]).output.split())
+
+
 def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:
     words = " ".join(answered("run", "--help").split())
     for setting in settings().values():

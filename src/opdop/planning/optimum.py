@@ -246,7 +246,7 @@ def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
         dual=mixture.dual,
         slater_gap=mixture.slater_gap,
         active=mixture.dual > FEASIBILITY,
-        policy=_mix(oracle.cmdp, mixture.corners, mixture.shares),
+        policy=mix_corners(oracle.cmdp.transitions, oracle.cmdp.num_actions, oracle.cmdp.initial, mixture),
         unconstrained=Values.of(mixture.unconstrained.totals),
         slater=Values.of(mixture.slater),
         method=mixture.method,
@@ -256,13 +256,13 @@ def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
     )
 
 
-def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
+def mix_corners(transitions: Transitions, num_actions: int, initial: Floats, mixture: MixedCorners) -> TabularPolicy:
     """Return one Markov policy with the occupancy of a mixture of corners; the heaviest decides where none goes."""
-    A = cmdp.num_actions
+    A, corners, weights = num_actions, mixture.corners, mixture.shares
     policies = [TabularPolicy.deterministic(corner.actions, A) for corner in corners]
     visits = np.zeros(policies[0].table.shape)
     for corner, policy, weight in zip(corners, policies, weights, strict=True):
-        states = dynamic_programming.visit_by_actions(cmdp.transitions, corner.actions, A, cmdp.initial)
+        states = dynamic_programming.visit_by_actions(transitions, corner.actions, A, initial)
         visits += (weight * states)[:, :, None] * policy.table
     return policy_with_occupancy(visits, unvisited=policies[int(np.argmax(weights))].table)
 

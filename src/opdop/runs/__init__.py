@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from opdop.lazy import late_names
 
 if TYPE_CHECKING:
+    from opdop.runs.certification import certify
     from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
     from opdop.runs.config import RunConfig, settings
     from opdop.runs.files import DamagedFileError
@@ -19,6 +20,7 @@ __all__ = [
     "Progress",
     "Run",
     "RunConfig",
+    "certify",
     "execute",
     "fingerprint",
     "read_config",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import Task, find, presets
-from opdop.algorithms.constants import choose
+from opdop.algorithms.constants import ZERO_VIOLATION, choose
 from opdop.envs import Parameter, environments
 from opdop.model import InvalidParameterError, suggestion
 from opdop.model.validation import printable, shown
@@ -286,7 +286,7 @@ class _Reader:
             self.errors.append(f"{where}.parameters is {found}; expected a table, as {{radius_scale = 0.1}}.")
             return None
         for preset, key in itertools.product(filter(None, chosen), parameters):
-            known = presets()[preset]
+            known = (*presets()[preset], *((ZERO_VIOLATION,) if preset == "certified" else ()))
             if key not in known:
                 has = f"preset {preset!r} has {', '.join(known) or 'no parameters'}"
                 self.errors.append(f"{where}.parameters.{key} is unknown; {has}.{suggestion(key, known)}")
