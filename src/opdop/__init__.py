@@ -7,6 +7,7 @@ from opdop.lazy import late_names
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
     from opdop.envs import environments, make, solve
+    from opdop.interop import from_gymnasium, register_envs
     from opdop.model import (
         ContinuousCMDP,
         ContinuousSimulator,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         load_policy,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Run, train
+    from opdop.runs import Agent, Run, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -40,6 +41,7 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "Agent",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -71,8 +73,10 @@ __all__ = [
     "algorithms",
     "environments",
     "evaluate",
+    "from_gymnasium",
     "load_policy",
     "make",
+    "register_envs",
     "solve",
     "sweep",
     "train",

@@ -34,6 +34,9 @@ TABLE_UP_TO = 32
 # With more states they become a table when one transition in this many has been observed: from then on it is faster.
 TABLE_FROM_SHARE = 12
 
+# What is known of a pair counts as this many visits: beyond any run, and within the range of the counts.
+KNOWN = 2**30
+
 CERTIFIED = WeissmanRadius()
 
 Ints = NDArray[np.int64]
@@ -83,7 +86,7 @@ class Counts:
         self.v[:, :H] = unvisited[:, None]
         visits = no_visits(task, self.ridge, self.first_widths, self.radii)
         self._table_from = 0 if S <= TABLE_UP_TO else max(H * S * A * S // TABLE_FROM_SHARE, 1)
-        self._counts = self._stored(visits, *(np.zeros(0, dtype=np.int64),) * 3)
+        self._counts = self._stored(visits, *_known_transitions(task, visits))
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
         """Return the optimistic values of a policy from the episodes observed so far.
@@ -188,6 +191,25 @@ class Counts:
 
 # The methods of Counts that the compiled loop replaces.
 _REPLACED = originals(Counts, "evaluate", "observe", "estimates")
+
+
+def _known_transitions(task: Task, visits: kernel.Visits) -> Transitions:
+    """Return the transitions that are known before the first episode: those of an absorbing state, as if seen often.
+
+    Its visits and signals are written into `visits`. So its estimates are right from the start, and the stages that an
+    episode spends there after its end change nothing.
+    """
+    if task.absorbing is None or task.rest is None:
+        return (np.zeros(0, dtype=np.int64),) * 3
+    H, S, A, x = task.horizon, task.num_states, task.num_actions, task.absorbing
+    pairs = x + S * np.arange(A)
+    visits.touched[:, x] = True
+    visits.number[:, pairs] = KNOWN
+    visits.sums[:, :, pairs] = KNOWN * task.rest[:, None, None]
+    visits.inverse[:, pairs] = 1.0 / (KNOWN + visits.ridge)
+    visits.width[:, pairs] = np.sqrt(visits.inverse[:, pairs])
+    rows = (S * A * np.arange(H)[:, None] + pairs).ravel()
+    return rows, np.full(H * A, x), np.full(H * A, KNOWN)
 
 
 def _transitions(counts: Stored) -> Transitions:

@@ -33,7 +33,8 @@ class Run:
 
     `policy` is the final policy. `mixture` is the average policy, which the theorem is about: where the model is known,
     one Markov policy with exactly the average occupancy of all episodes' policies; otherwise a uniform sample of them.
-    `average` are the true values averaged over all episodes, hence those of the average policy.
+    `average` are the true values averaged over all episodes, hence those of the average policy. Where the model is not
+    known they are realised totals, and the columns of the history say so in their names.
     """
 
     history: pl.DataFrame
@@ -57,18 +58,26 @@ class Run:
 
     @property
     def regret(self) -> Floats:
-        """Regret up to each recorded episode, [K']; NaN where the optimum is not known."""
-        return self.history["regret"].to_numpy()
+        """Regret up to each recorded episode, [K']; NaN where the model is not known."""
+        return self._measured("regret")
 
     @property
     def violation(self) -> Floats:
-        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K']."""
-        return self.history["violation"].to_numpy()
+        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K'].
+
+        It is NaN where the model is not known; the history then has realised shortfalls instead.
+        """
+        return self._measured("violation")
 
     @property
     def hard_violation(self) -> Floats:
-        """Hard violation up to each recorded episode (slack never cancels), [K']."""
-        return self.history["hard_violation"].to_numpy()
+        """Hard violation up to each recorded episode (slack never cancels), [K']; NaN where the model is not known."""
+        return self._measured("hard_violation")
+
+    def _measured(self, column: str) -> Floats:
+        if column not in self.history.columns:
+            return np.full(len(self.history), np.nan)
+        return self.history[column].to_numpy()
 
     def save(self, folder: str | Path) -> Path:
         """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
@@ -95,7 +104,7 @@ class Run:
         """Return the history as a Parquet file with the meaning and the unit of each column."""
         table = io.BytesIO()
         about = {
-            "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
+            "opdop.columns": json.dumps(describe_columns(len(self.thresholds), known=self.optimum is not None)),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
         }
         self.history.write_parquet(table, metadata=about)
@@ -155,7 +164,7 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
-        history=_history_of(arrays, I),
+        history=_history_of(arrays, I, known=optimum is not None),
         policy=policy,
         mixture=mixture,
         optimum=optimum,
@@ -203,9 +212,9 @@ def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
     return Values.of(totals)
 
 
-def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
+def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFrame:
     found = under(arrays, _OF_HISTORY)
-    episode, *others = (found[name] for name in columns(constraints))
+    episode, *others = (found[name] for name in columns(constraints, known=known))
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")
     _check(episode.size > 0 and episode[0] > 0 and bool((np.diff(episode) > 0).all()), "list of episodes")
