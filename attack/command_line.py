@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from attack.mutations import HOSTILE_TEXT
-from opdop.cli import main
+from opdop.__main__ import main
 
 LINES = (
     "envs",
@@ -63,6 +63,8 @@ WORDS = (
     "/proc/self/mem",
     "missing.toml",
     "é\u202e",
+    "--é\u202e",
+    "--seed=é\u202e",
     HOSTILE_TEXT.replace("\x00", ""),
     "x" * 3000,
     "--",

@@ -170,7 +170,7 @@ def test_a_parameter_of_continuous_states_is_refused_for_finitely_many():
 
 
 @pytest.mark.parametrize("preset", list(presets()))
-def test_neither_slater_gap_nor_dual_bound_is_refused_in_so_many_words(preset: str):
+def test_a_task_without_slater_gap_and_dual_bound_is_refused_with_both_remedies(preset: str):
     unknown = task_of(4, 5, 3, 1, 100, 0.05, gap=None)
     with pytest.raises(InvalidParameterError, match=r"the Slater gap is unknown.*slater_gap=.*dual_bound="):
         choose(unknown, preset)

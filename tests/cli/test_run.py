@@ -92,6 +92,7 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
         slater_gap=2.5,
         dual_bound=3.5,
         noisy=True,
+        stationary=False,
         measure_every=2,
         records=50,
     )
@@ -104,7 +105,8 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
 def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:
     words = " ".join(answered("run", "--help").split())
     for setting in settings().values():
-        assert f" {setting.flag} {setting.metavar}".rstrip() in words
+        for flag in setting.flag.split("/"):
+            assert f" {flag} {setting.metavar}".rstrip() in words
         assert setting.help in words
 
 
@@ -167,8 +169,13 @@ def test_what_is_missing_or_damaged_is_written_again(tmp_path: Path) -> None:
     assert "is complete" in answered("run", "--resume", str(tmp_path))
 
 
-def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    opdop.train("factored", episodes=300, seed=1).save(tmp_path)
+def test_plan_and_end_may_differ_and_another_runs_result_is_not_replaced(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=300, seed=1).save(tmp_path / "other")
+    before = (tmp_path / "other" / "run.npz").read_bytes()
+    with pytest.raises(opdop.InvalidParameterError, match=r"run\.npz is of another run: its seed is 1"):
+        opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path / "other")
+    assert (tmp_path / "other" / "run.npz").read_bytes() == before
+    tmp_path = tmp_path / "own"
     opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path)
     answered("run", "--resume", str(tmp_path))
     assert same(opdop.Run.load(tmp_path), opdop.train("factored", episodes=300, planned_episodes=1000, seed=2))
@@ -205,9 +212,9 @@ def test_summary_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
         (("factored", "--param", "step_scale"), "expected name=number"),
         (("factored", "--param", "step_scale=fast"), "expected name=number"),
         (("factored", "--param", "step_scale=1", "--param", "step-scale=2"), "set twice"),
-        (("factored", "-k", "1.5"), "expected a whole number, as 100000 or 1e5"),
-        (("factored", "-k", "many"), "expected a whole number, as 100000 or 1e5"),
-        (("factored", "-k", "nan"), "expected a whole number, as 100000 or 1e5"),
+        (("factored", "-k", "1.5"), "expected a whole number, such as 100000 or 1e5"),
+        (("factored", "-k", "many"), "expected a whole number, such as 100000 or 1e5"),
+        (("factored", "-k", "nan"), "expected a whole number, such as 100000 or 1e5"),
         (("factored", "-k", "0"), "episodes is 0; expected"),
         (("factored", "-k", "9", "--planned-episodes", "x"), "planned-episodes is 'x'"),
         (("factored", "-k", "9", "--delta", "2"), "failure_probability is 2.0; expected the probability"),

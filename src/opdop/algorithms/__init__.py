@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from opdop.algorithms.constants import (
+    BallRadius,
     Constants,
     FixedRadius,
     PaperLinearRadius,
@@ -28,6 +29,7 @@ __all__ = [
     "OPDOP",
     "OPPO",
     "Algorithm",
+    "BallRadius",
     "CompiledEvaluator",
     "CompiledLearner",
     "Constants",

@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Radius(Protocol):
     """A confidence rule: it gives the radius beta of each stage, so that bonus = radius / sqrt(n + ridge)."""
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         ...
 
 
@@ -34,7 +34,7 @@ class FixedRadius:
     value: float
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] of a task, whatever the ridge; raises InvalidParameterError if `value` is below 0."""
         value = as_number("radius", self.value, "a number, at least 0")
         if value < 0.0:
             raise InvalidParameterError(f"radius is {value}; expected a number, at least 0.")
@@ -53,7 +53,7 @@ class PaperRadius:
         return PaperLinearRadius(self.C1)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         T = H * task.episodes
         beta = self.C1 * H * math.sqrt(S * math.log(S * A * T / task.failure_probability))
@@ -92,6 +92,7 @@ class WeissmanRadius:
 
     scale: float = 1.0
     optimistic_init: float = 0.0
+    pools: bool = False  # whether visits are pooled where the task is stationary: S A rows of H K visits, so L stays
 
     @property
     def linear(self) -> SelfNormalisedRadius:
@@ -99,7 +100,7 @@ class WeissmanRadius:
         return SelfNormalisedRadius(self.scale)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         H, S, A, K = task.horizon, task.num_states, task.num_actions, task.episodes
         cells = H * S * A * K
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
@@ -110,6 +111,37 @@ class WeissmanRadius:
         if task.noisy:
             doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
         return self.scale * doubled / 2.0
+
+
+@dataclass(frozen=True)
+class BallRadius:
+    """Confidence sets with explicit constants, for all numbers of visits at once, that hold with probability 1 - p/2.
+
+    Each row of the kernel has an L1 ball, `opdop.kernels.balls.l1_width`, and each random signal an interval,
+    `mean_width`. The estimate of an action is the largest value that any kernel in the ball gives it, without a ridge:
+    a deterministic signal is known after one visit, and an unvisited pair is worth H - h.
+
+    Union bound, exactly: over the rows of the kernel, S A of them if it is stationary and H S A if not. Deterministic
+    signals: delta = (p/2) / rows. Random signals: delta = (p/4) / rows, and delta' = (p/4) / ((1+I) rows of the
+    signals). `scale` multiplies the widths; only 1 is certified.
+    """
+
+    scale: float = 1.0
+    pools: ClassVar[bool] = True  # the sets may be those of pooled visits
+
+    @property
+    def linear(self) -> SelfNormalisedRadius:
+        """The same for linear kernels."""
+        return SelfNormalisedRadius(self.scale)
+
+    def log_sets(self, task: Task) -> tuple[float, float]:
+        """Return `log_sets` of the rows' balls and of the signals' intervals, as `opdop.kernels.balls` takes them."""
+        H, S, A = task.horizon, task.num_states, task.num_actions
+        share = task.failure_probability / (4.0 if task.noisy else 2.0)
+        rows, signal_rows = (S * A * (1 if pooled else H) for pooled in (task.stationary, task.stationary_signals))
+        # log(2^(S-1) - 1), also where 2^S is too large a number
+        subsets = (S - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - S))) if S > 1 else -math.inf
+        return subsets + math.log(rows / share), math.log((1 + task.num_constraints) * signal_rows / share)
 
 
 def fixed_radius(value: Any) -> FixedRadius:
@@ -215,7 +247,7 @@ class PaperLinearRadius:
     C1: float = 1.0
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
-        """Return the rule as the kernels use it."""
+        """Return the rule for a task, its features and a ridge, as the kernels use it."""
         d, H = max(features.kernel_dim, features.signal_dim), task.horizon
         beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.failure_probability))
         return flat_linear_radii(task, beta)
@@ -243,7 +275,7 @@ class SelfNormalisedRadius:
     scale: float = 1.0
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
-        """Return the rule as the kernels use it."""
+        """Return the rule for a task, its features and a ridge, as the kernels use it."""
         H, J = task.horizon, 1 + task.num_constraints
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
         slack = 2.0 * math.log(J * H * features.blocks / share)
@@ -259,8 +291,8 @@ class SelfNormalisedRadius:
 
 
 def linear_rule(rule: Any) -> LinearRadius:
-    """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
-    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
+    """Return a confidence rule for the least-squares evaluator: of a rule for counts, its form for linear kernels."""
+    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius | BallRadius) else rule
     return linear
 
 
@@ -287,7 +319,7 @@ class Constants:
         return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0)
 
     def described(self, task: Task) -> dict[str, Any]:
-        """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
+        """Return the constants of a task, without the evaluator's own, as plain data to be stored with every result."""
         return {
             "preset": self.preset,
             "step_size": self.step_size,
@@ -406,7 +438,10 @@ class Preset:
 
     @classmethod
     def of(cls, preset: str | Preset, dual_bound: float | None = None, **parameters: float) -> Preset:
-        """Return a preset, given itself or its name with `dual_bound` and parameters."""
+        """Return a preset, given itself or its name with `dual_bound` and parameters.
+
+        Raises InvalidParameterError if one of them is wrong, or if a Preset is given with them.
+        """
         if isinstance(preset, Preset):
             if dual_bound is not None or parameters:
                 raise InvalidParameterError("give dual_bound and parameters in the Preset, or with a preset's name.")
@@ -431,7 +466,7 @@ class Preset:
 def choose(
     task: Task, preset: str | Preset = "practical", *, dual_bound: float | None = None, **parameters: float
 ) -> Constants:
-    """Return the constants of a preset for a task; see `Preset` for the arguments and errors.
+    """Return the constants of a preset for a task; see `Preset` for `dual_bound`, parameters and errors.
 
     >>> task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=10_000, slater_gap=0.5)
     >>> constants = choose(task, "paper")

@@ -47,6 +47,15 @@ class OPDOP:
     >>> learner.episodes
     200
 
+    Args:
+        task: what the learner is told: sizes, thresholds, planned episodes.
+        evaluator: estimates the values of policies, such as `Counts` or `LSTD`.
+        step_size: alpha, of the policy's mirror descent.
+        dual_step_size: eta, of the multipliers.
+        mixing: theta, the share of the uniform policy that is mixed in before each improvement.
+        dual_bound: chi, the largest value of a multiplier.
+        constants: plain data stored with the run; by default the numbers above.
+
     Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
     """
 
@@ -104,8 +113,9 @@ class OPDOP:
     ) -> OPDOP:
         """Return a learner with the constants of a preset, given as a `Preset`, or by name with its parameters.
 
-        Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
-        Raises InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
+        The constants depend on the task. Given an evaluator's class, the preset also chooses its radius and ridge; a
+        ready evaluator keeps its own. Without `dual_bound` the multipliers are bounded by 2H / Slater gap. Raises
+        InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
         """
         return cls._from(task, evaluator, Preset.of(preset, dual_bound, **parameters))
 
@@ -296,7 +306,7 @@ def _made(evaluator: Any, task: Task, constants: Constants) -> Evaluator:
         found: Evaluator = evaluator(task, radius=constants.radius, ridge=constants.ridge)
     except (TypeError, AttributeError) as error:  # it does not take these arguments, so it makes something else
         reason = printable(str(error))
-        raise InvalidParameterError(f"{shown(evaluator)} makes no evaluator: {reason}.") from error
+        raise InvalidParameterError(f"{shown(evaluator)} cannot make an evaluator: {reason}.") from error
     return found
 
 

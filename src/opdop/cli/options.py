@@ -87,7 +87,7 @@ def _parameter(name: str, default: Any, words: str | None) -> inspect.Parameter:
     elif kind is int:
         shape, default = str | None, None if default is None else str(default)
     else:
-        shape = bool if kind is bool else kind | None
+        shape = bool if kind is bool and default is not None else kind | None
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,

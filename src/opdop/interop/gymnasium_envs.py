@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from opdop.envs import make
-from opdop.kernels import dynamic_programming
+from opdop.kernels.transitions import count_rows, draw, draw_next
 from opdop.model import ContinuousCMDP, InvalidParameterError, Problem, TabularCMDP
 from opdop.model.validation import Floats, as_flag, as_index, shown
 
@@ -77,7 +77,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
             simulator = self.problem.simulator(seed=self.np_random)
             self._state = simulator.first()
         else:
-            self._state = int(dynamic_programming.draw(self.problem.initial, self.np_random.random()))
+            self._state = int(draw(self.problem.initial, self.np_random.random()))
         self._stage = 0
         return self._observation(), {"stage": 0}
 
@@ -105,9 +105,9 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
                 weights, state, action, self.np_random
             )
         S, A = problem.num_states, problem.num_actions
-        rows = dynamic_programming.count_rows(problem.transitions)
+        rows = count_rows(problem.transitions)
         row = (stage * S * A) % rows + state * A + action
-        after = int(dynamic_programming.draw_next(problem.transitions, row, self.np_random.random()))
+        after = int(draw_next(problem.transitions, row, self.np_random.random()))
         return problem.signals[:, stage % problem.signals.shape[1], state, action], after
 
     def _own(self, j: int, value: float) -> float:

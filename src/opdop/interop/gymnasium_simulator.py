@@ -44,6 +44,7 @@ class GymnasiumSimulator:
         self.absorbing: int | None = space.num_states
         self.rest: Floats | None = maps.rest
         self.thresholds, self.noisy = maps.thresholds, True
+        self.stationary = True  # a step does not see the stage
         self.generator = as_generator(seed)
         env.reset(seed=int(self.generator.integers(2**31)))
         self.initial = self._estimate_initial(resets) if initial is None else np.append(initial, 0.0)

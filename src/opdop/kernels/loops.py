@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.dynamic_programming import Transitions, count_rows, empty_values, play, push
+from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.kernels.simd import LANES, add_scaled
+from opdop.kernels.transitions import Transitions, count_rows, empty_values, push
 
 _BLOCK = 64  # states whose masses are written together
 

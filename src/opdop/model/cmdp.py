@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from opdop.kernels.dynamic_programming import Dense, Sparse, Transitions
+from opdop.kernels.transitions import Dense, Sparse, Transitions
 from opdop.model.display import Display, Quantity
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
@@ -152,20 +152,29 @@ class TabularCMDP:
             array.setflags(write=False)
 
     def with_display(self, display: Display) -> Self:
-        """Return the same model with other words and units."""
+        """Return the same model with the words and units of another display.
+
+        Raises InvalidModelError if these do not fit its sizes.
+        """
         return self._changed(display=_read_display(display, self.num_constraints, self.num_states, self.num_actions))
 
     def with_thresholds(self, thresholds: Any) -> Self:
-        """Return the same model with other thresholds; the rest is shared, not copied."""
+        """Return the same model with other thresholds; the rest is shared, not copied.
+
+        Raises InvalidModelError if there are more or fewer than before, or if one is not a finite number.
+        """
         bounds = read_thresholds(thresholds, self.horizon)
         if len(bounds) != self.num_constraints:
             raise InvalidModelError(
-                f"thresholds are {len(bounds)}; expected {self.num_constraints}, as many as before."
+                f"there are {len(bounds)} thresholds; expected {self.num_constraints}, as many as before."
             )
         return self._changed(thresholds=bounds)
 
     def with_features(self, features: Features) -> Self:
-        """Return the same model with the features of its linear kernel."""
+        """Return the same model with the features of its linear kernel.
+
+        Raises InvalidModelError if these are for other states and actions.
+        """
         if not isinstance(features, Features):
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
@@ -202,7 +211,7 @@ class TabularCMDP:
         return ()
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ModelSimulator:
-        """Return a simulator of this model; the same seed gives the same episodes."""
+        """Return a simulator of this model; see `ModelSimulator` for the arguments and errors."""
         return ModelSimulator(self, seed=seed, noisy=noisy)
 
     @property
@@ -237,7 +246,10 @@ class TabularCMDP:
         return self._all_stages(self.signals[1:])
 
     def transition_matrix(self, stage: int) -> Any:
-        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model."""
+        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model.
+
+        Raises InvalidParameterError if there is no such stage.
+        """
         stage = as_index("stage", stage, self.horizon)
         size = self.num_states * self.num_actions
         first = (stage % self._stored_stages) * size
@@ -251,7 +263,10 @@ class TabularCMDP:
         )
 
     def dense(self) -> TabularCMDP:
-        """Return the same model with dense transitions; L*S*A*S numbers, so only for small models."""
+        """Return the same model with dense transitions: S*A*S numbers for each stored stage.
+
+        Raises InvalidModelError if they would not fit into memory.
+        """
         S, A, L = self.num_states, self.num_actions, self._stored_stages
         if not self.is_sparse:
             return self

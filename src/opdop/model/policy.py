@@ -35,7 +35,7 @@ class Policy(Protocol):
     """Anything that returns action probabilities."""
 
     def probabilities(self, stage: int, state: int) -> Floats:
-        """Return the probabilities of the actions, [A]."""
+        """Return the probabilities of the actions at a stage and a state, [A]."""
         ...
 
 
@@ -77,14 +77,20 @@ class TabularPolicy:
 
     @classmethod
     def uniform(cls, horizon: int, states: int, actions: int) -> TabularPolicy:
-        """Return the policy that takes all actions with equal probability."""
+        """Return the policy [horizon, states, actions] that takes all actions with equal probability.
+
+        Raises InvalidModelError if a size is not a whole number of at least 1, or the table would not fit into memory.
+        """
         sizes = as_size("horizon", horizon), as_size("states", states), as_size("actions", actions)
         _check_size(*sizes)
         return cls(np.full(sizes, 1.0 / actions))
 
     @classmethod
     def deterministic(cls, actions: Any, num_actions: int) -> TabularPolicy:
-        """Return the policy that takes actions[h, x] for certain; actions [H, S]."""
+        """Return the policy that takes actions[h, x], out of `num_actions`, for certain; actions [H, S].
+
+        Raises InvalidModelError if an action is not a whole number below `num_actions`.
+        """
         A = as_size("num_actions", num_actions)
         chosen = as_floats("actions", actions, "whole numbers [H,S]")
         if chosen.ndim != 2 or 0 in chosen.shape:
@@ -101,7 +107,10 @@ class TabularPolicy:
         return cls(table)
 
     def probabilities(self, stage: int, state: int) -> Floats:
-        """Return the probabilities of the actions, [A]; raise InvalidParameterError if there is no such state."""
+        """Return the probabilities of the actions, [A].
+
+        Raises InvalidParameterError if there is no such stage or state.
+        """
         H, S, _ = self.table.shape
         row: Floats = self.table[as_index("stage", stage, H), as_index("state", state, S)]
         return row
@@ -216,11 +225,11 @@ class PolicyMixture:
 
 def draw_action(probabilities: Floats, rng: np.random.Generator) -> int:
     """Draw an action from probabilities [A] with one number of a generator."""
-    from opdop.kernels import dynamic_programming  # late: a policy that only reports sizes compiles nothing
+    from opdop.kernels.transitions import draw  # late: a policy that only reports sizes compiles nothing
 
     if not isinstance(rng, np.random.Generator):
         raise InvalidParameterError(f"rng is {shown(rng)}; expected a numpy.random.Generator.")
-    return int(dynamic_programming.draw(probabilities, rng.random()))
+    return int(draw(probabilities, rng.random()))
 
 
 def _fitting_space(space: Any, shape: tuple[int, ...]) -> Space | None:
@@ -238,7 +247,7 @@ def _fitting_space(space: Any, shape: tuple[int, ...]) -> Space | None:
 
 
 def as_policy(policy: Any) -> TabularPolicy:
-    """Return a TabularPolicy as it is, or the policy of a table [H, S, A]; raise InvalidModelError if it is none."""
+    """Return a TabularPolicy as it is, or the policy of a table [H, S, A]; raise InvalidModelError if it is not one."""
     return policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
 
 

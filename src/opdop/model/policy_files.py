@@ -95,7 +95,8 @@ def _read_json(path: Path) -> tuple[Any, Floats, Floats]:
     data = json.loads(path.read_bytes())
     if not isinstance(data, dict):
         raise InvalidModelError("it is no JSON object")
-    return data, np.array(data["weights"], dtype=np.float64), np.array(data["tables"], dtype=np.float64)
+    weights, tables = (np.array(data[name], dtype=np.float64) for name in ("weights", "tables"))
+    return data, weights, tables
 
 
 def _read_npz(path: Path) -> tuple[Any, Floats, Floats]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
+from opdop.kernels.balls import Balls
+from opdop.kernels.transitions import Transitions
 from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
 from opdop.model.display import price_scale, worth
 from opdop.model.validation import Floats, check_memory
@@ -99,7 +102,65 @@ class Corner:
     totals: Floats  # [1+I]
 
 
-class Oracle:
+class Oracle(Protocol):
+    """What the dual walk and column generation ask: the policy that is best for a weighted sum of signals."""
+
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the utilities, [I]."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """H, the largest value that a signal can have."""
+        ...
+
+    def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
+        """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
+        ...
+
+    def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
+        """Return the error for constraints that cannot be satisfied; `utilities` [I] are the max-slack policy's."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MixedCorners:
+    """The constrained optimum as an oracle's answers show it: corners, their shares, and what proves them optimal."""
+
+    corners: tuple[Corner, ...]
+    shares: Floats  # [corners], none 0
+    dual: Floats  # [I]
+    slater_gap: float
+    unconstrained: Corner
+    slater: Floats  # [1+I], the values of the max-slack policy
+    method: str
+
+    @classmethod
+    def of(
+        cls,
+        corners: Sequence[Corner],
+        weights: Floats,
+        *,
+        dual: Floats,
+        slater_gap: float,
+        unconstrained: Corner,
+        slater: Floats,
+        method: str,
+    ) -> MixedCorners:
+        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out."""
+        used = [m for m in range(len(corners)) if weights[m] > 0.0]
+        shares = weights[used] / weights[used].sum()
+        return cls(tuple(corners[m] for m in used), shares, dual, slater_gap, unconstrained, slater, method)
+
+    @property
+    def totals(self) -> Floats:
+        """The values of the mixture, [1+I]."""
+        totals: Floats = self.shares @ np.array([corner.totals for corner in self.corners])
+        return totals
+
+
+class ModelOracle:
     """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
 
     def __init__(self, cmdp: TabularCMDP) -> None:
@@ -109,47 +170,73 @@ class Oracle:
         self.cmdp = cmdp
         self.passes = 0
 
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the utilities, [I]."""
+        return self.cmdp.thresholds
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.cmdp.horizon
+
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
         """Maximise `weights` [1+I]; among policies that do, up to rounding, prefer those best for `second`."""
         cmdp = self.cmdp
-        first = np.asarray(weights, dtype=np.float64)
-        slack = ROUNDING * cmdp.horizon * float(np.abs(first).sum())
-        actions, v = dynamic_programming.act_greedily(
-            cmdp.transitions, cmdp.signals, cmdp.horizon, first, np.asarray(second, dtype=np.float64), slack
-        )
         self.passes += 1
-        return Corner(actions, v @ cmdp.initial)
+        return best_corner(cmdp.transitions, cmdp.signals, cmdp.horizon, cmdp.initial, weights, second)
+
+    def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
+        """Return the error for constraints that no policy satisfies."""
+        wanted = "; ".join(
+            f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip()
+            + ")"
+            for quantity, threshold, best in zip(
+                self.cmdp.display.quantities[1:], self.thresholds, utilities, strict=True
+            )
+        )
+        return InfeasibleError(
+            f"no policy satisfies all constraints: {wanted}. As utilities: thresholds {listed(self.thresholds)}, "
+            f"best achievable {listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
+            best_utilities=utilities,
+            slater_gap=float(gap),
+        )
 
 
-def assemble(
-    oracle: Oracle,
-    corners: Sequence[Corner],
-    weights: Floats,
-    *,
-    dual: Floats,
-    slater_gap: float,
-    unconstrained: Corner,
-    slater: Floats,
-    method: str,
-) -> Optimum:
-    """Return the optimum that a mixture of corners attains; corners of weight zero are left out.
+def best_corner(
+    transitions: Transitions | Balls,
+    signals: Floats,
+    horizon: int,
+    initial: Floats,
+    weights: Sequence[float] | Floats,
+    second: Sequence[float] | Floats,
+) -> Corner:
+    """Return the policy that maximises `weights` [1+I] by one backward induction, with its values from `initial` [S].
 
-    `slater` [1+I] are the values of the max-slack policy.
+    Among policies that do, up to rounding, those best for `second` are preferred. Transitions that are balls must have
+    the same weights.
     """
-    used = [m for m in range(len(corners)) if weights[m] > 0.0]
-    kept = [corners[m] for m in used]
-    shares = weights[used] / weights[used].sum()
-    totals = shares @ np.array([corner.totals for corner in kept])
+    first = np.asarray(weights, dtype=np.float64)
+    slack = ROUNDING * horizon * float(np.abs(first).sum())
+    actions, v = dynamic_programming.act_greedily(
+        transitions, signals, horizon, first, np.asarray(second, dtype=np.float64), slack
+    )
+    return Corner(actions, v @ initial)
+
+
+def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
+    """Return the optimum of a known model, from the mixture of corners that its oracle led to."""
+    totals = mixture.totals
     return Optimum(
         value=float(totals[0]),
         utility_values=totals[1:],
-        dual=dual,
-        slater_gap=slater_gap,
-        active=dual > FEASIBILITY,
-        policy=_mix(oracle.cmdp, kept, shares),
-        unconstrained=Values.of(unconstrained.totals),
-        slater=Values.of(slater),
-        method=method,
+        dual=mixture.dual,
+        slater_gap=mixture.slater_gap,
+        active=mixture.dual > FEASIBILITY,
+        policy=_mix(oracle.cmdp, mixture.corners, mixture.shares),
+        unconstrained=Values.of(mixture.unconstrained.totals),
+        slater=Values.of(mixture.slater),
+        method=mixture.method,
         passes=oracle.passes,
         quantities=oracle.cmdp.display.quantities,
         thresholds=oracle.cmdp.thresholds,
@@ -167,26 +254,18 @@ def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> Tabul
     return policy_with_occupancy(visits, unvisited=policies[int(np.argmax(weights))].table)
 
 
-def settle_slater_gap(cmdp: TabularCMDP, gap: float, utilities: Floats) -> float:
+def settle_slater_gap(oracle: Oracle, gap: float, utilities: Floats) -> float:
     """Return the Slater gap, exactly 0.0 if it is only rounding; raise InfeasibleError if it is negative.
 
     `utilities` [I] are those of the max-slack policy.
     """
-    if abs(gap) <= FEASIBILITY * cmdp.horizon:
+    if abs(gap) <= FEASIBILITY * oracle.horizon:
         return 0.0
     if gap > 0.0:
         return float(gap)
-    wanted = "; ".join(
-        f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip() + ")"
-        for quantity, threshold, best in zip(cmdp.display.quantities[1:], cmdp.thresholds, utilities, strict=True)
-    )
-    raise InfeasibleError(
-        f"no policy satisfies all constraints: {wanted}. As utilities: thresholds {_listed(cmdp.thresholds)}, "
-        f"best achievable {_listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
-        best_utilities=utilities,
-        slater_gap=float(gap),
-    )
+    raise oracle.infeasible(gap, utilities)
 
 
-def _listed(values: Floats) -> str:
+def listed(values: Floats) -> str:
+    """Return numbers as text in brackets."""
     return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"

@@ -67,9 +67,8 @@ def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | Non
 
 def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     """Return what identifies a simulator whose model is not known: its class and what the learner is told."""
-    facts = {
-        name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "failure_probability", "noisy")
-    }
+    names = "horizon", "num_states", "num_actions", "failure_probability", "noisy", "stationary", "stationary_signals"
+    facts = {name: getattr(task, name) for name in names}
     facts |= {"thresholds": task.thresholds.tolist(), "initial": hash_of("", [task.initial], task.features)}
     if task.absorbing is not None and task.rest is not None:
         facts |= {"absorbing": task.absorbing, "rest": task.rest.tolist()}

@@ -138,9 +138,9 @@ class Recorder:
         self.last = table[-1]
 
     def _thin_out(self) -> bool:
-        """Double the stride whenever as many episodes after the plan are kept as of it; return whether it changed.
+        """Double the stride while more than `records` episodes after the plan would be kept; return whether it changed.
 
-        So a history has less than twice `records` rows. Which ones depends on the number of episodes only.
+        So a history has fewer than twice `records` rows, which depend only on the number of episodes.
         """
         before = self.stride
         while (self.episodes - self.planned) // self.stride >= self.records:
@@ -148,7 +148,7 @@ class Recorder:
         return self.stride > before
 
     def _is_kept(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which episodes of these numbers are kept."""
+        """Return for each of these episodes whether it is kept."""
         after = (numbers > self.planned) & ((numbers - self.planned) % self.stride == 0)
         kept: NDArray[np.bool_] = after | np.isin(numbers, self.kept)
         return kept
@@ -159,7 +159,7 @@ class Recorder:
         return np.concatenate([self.kept[self.kept <= self.episodes], after])
 
     def _hold(self, totals: Floats) -> Floats:
-        """Fill in the totals of unmeasured episodes by those measured last."""
+        """Replace the totals of unmeasured episodes by those that were measured last."""
         measured = ~np.isnan(totals[:, 0])
         source = np.maximum.accumulate(np.where(measured, np.arange(len(totals)), -1))
         filled = np.where((source >= 0)[:, None], totals[np.maximum(source, 0)], self.held)

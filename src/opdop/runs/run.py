@@ -139,7 +139,7 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
+        """Return the run that was saved in a folder; raises DamagedFileError if it holds no whole run."""
         path = as_folder("folder", folder) / RUN
         meta, arrays = read_arrays(path, kind=KIND)
         try:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,10 @@ from opdop.model import (
     Space,
     TabularCMDP,
     TabularPolicy,
+    as_tabular,
 )
 from opdop.model.policy import fitting_table
-from opdop.model.validation import MOST_EPISODES, Floats, as_flag, is_number, printable, shown
+from opdop.model.validation import MOST_EPISODES, Floats, as_flag, call, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -101,6 +103,7 @@ def train(
     slater_gap: float | None = None,
     dual_bound: float | None = None,
     noisy: bool = False,
+    stationary: bool | None = None,
     task: Task | None = None,
     measure_every: int = 1,
     records: int = 1000,
@@ -128,6 +131,8 @@ def train(
             known and nothing is said, the bound on the multipliers begins at 2 and grows: see `GrowingBound`.
         dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
+        stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
+            observes; by default as the model says. For a simulator whose model is not known, `task` says it.
         task: what the learner is told, for a simulator whose model is not known. It may leave the Slater gap, the
             failure probability and `noisy` to the arguments above; where both differ, that is an error.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
@@ -143,7 +148,7 @@ def train(
         progress: a function that is called about ten times a second.
         compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
             with overridden methods is always run step by step.
-        piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
+        piece: episodes played before the time is checked; by default as many as take a tenth of a second.
 
     Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, or if the folder
     holds another run or more episodes than are asked for; InfeasibleError if no policy satisfies the constraints; and
@@ -179,9 +184,15 @@ def execute(
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
-    """Make the run that a configuration describes; see `train` for the arguments and errors.
+    """Make the run that a configuration describes, and return it.
 
-    Without `problem` the configuration must name a shipped one, and without `learner` an algorithm.
+    Args:
+        config: the settings of the run.
+        problem: the problem or simulator; without it the configuration must name a shipped problem.
+        learner: a learner of your own; without it the configuration must name an algorithm.
+
+    The other arguments and the errors are those of `train`. Raises InvalidParameterError also if the configuration
+    names no problem or algorithm and none is given.
     """
     _check_kinds(config, checkpoint_seconds, start, progress, compiled, task)
     if piece is not None:
@@ -241,11 +252,14 @@ class _Trainer:
         known = problem if isinstance(problem, Problem) else None
         if isinstance(problem, KnownSimulator) and isinstance(problem.problem, Problem):
             known, config = problem.problem, config.but(noisy=problem.noisy)
-        self.simulator: Simulator = (
-            problem.simulator(seed=config.seed, noisy=config.noisy) if isinstance(problem, Problem) else problem
-        )
+        self.simulator: Simulator
+        if isinstance(problem, Problem):
+            make_simulator = partial(problem.simulator, seed=config.seed, noisy=config.noisy)
+            self.simulator = call("simulator() of the problem", make_simulator)
+        else:
+            self.simulator = problem
         self.space: Space | None = getattr(known or problem, "space", None)  # how observations are numbered
-        self.cmdp: TabularCMDP | None = None if known is None else known.tabular()
+        self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
         self.optimum: Optimum | None = None if known is None else solve(known)
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
         if known is not None and self.optimum is not None:
@@ -256,6 +270,7 @@ class _Trainer:
                 failure_probability=config.failure_probability,
                 slater_gap=config.slater_gap or self.optimum.slater_gap or None,
                 noisy=config.noisy,
+                stationary=config.stationary,
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
@@ -544,7 +559,7 @@ def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimul
 
 
 def next_size(size: int, seconds: float) -> int:
-    """Return how many episodes to play before the next look at the clock, if the last `size` took `seconds` each.
+    """Return how many episodes to play before the time is checked again, if the last `size` took `seconds` each.
 
     They are enough to be measured together, unless that takes more than two seconds.
     """

@@ -32,6 +32,7 @@ def task_of(config: RunConfig, simulator: Simulator, task: Task | None, before: 
                 f"{type(simulator).__name__} is a simulator whose model is not known: describe it with "
                 "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
             )
+        told = simulator.stationary if config.stationary is None else config.stationary
         return Task(
             simulator.horizon,
             simulator.num_states,
@@ -42,6 +43,8 @@ def task_of(config: RunConfig, simulator: Simulator, task: Task | None, before: 
             failure_probability=config.failure_probability,
             slater_gap=config.slater_gap,
             noisy=config.noisy or simulator.noisy,
+            stationary=told,
+            stationary_signals=told,
             absorbing=simulator.absorbing,
             rest=simulator.rest,
         )
@@ -54,6 +57,10 @@ def task_of(config: RunConfig, simulator: Simulator, task: Task | None, before: 
         if theirs != default and name != "noisy":
             raise InvalidParameterError(f"{name} is {ours}, and the task's is {theirs}; expected it in one place.")
         changes[name] = ours
+    if config.stationary not in (None, task.stationary):
+        raise InvalidParameterError(
+            f"stationary is {config.stationary}, and the task's is {task.stationary}; expected the same."
+        )
     if config.planned_episodes not in (None, task.episodes):
         raise InvalidParameterError(
             f"planned_episodes is {config.planned_episodes}, and the task plans {task.episodes}; expected the same."

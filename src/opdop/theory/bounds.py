@@ -60,7 +60,10 @@ class Setting:
 
     @classmethod
     def of(cls, task: Task, *, preset: str | Preset = "certified", sizes: FeatureSizes | None = None) -> Setting:
-        """Return the setting of a preset for a task; raise as `Preset` does."""
+        """Return the setting of a preset for a task; `sizes` are those of the features, None for counts.
+
+        Raises InvalidParameterError as `Preset` does.
+        """
         return cls(task, choose(task, preset), sizes)
 
     @property
@@ -78,7 +81,10 @@ class Setting:
         return planned.without(name for name in SWITCHES if getattr(now, name) == 0.0)
 
     def without(self, names: Iterable[str]) -> Setting:
-        """Return the setting with some of `SWITCHES` at 0, as OPPO has them: no multipliers, no mixing."""
+        """Return the setting with some constants, `names` out of `SWITCHES`, at 0.
+
+        OPPO has all of them at 0: no multipliers, no mixing.
+        """
         off: dict[str, Any] = dict.fromkeys(names, 0.0)
         return replace(self, constants=replace(self.constants, **off))
 

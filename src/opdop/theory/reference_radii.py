@@ -84,7 +84,7 @@ def _paper_radius(task: Task, constants: Constants, sizes: FeatureSizes) -> floa
 
 
 def _scale(constants: Constants) -> float:
-    """Return what multiplies the certified radius: 1, unless the preset says openly that it is another number."""
+    """Return the factor of the certified radius: 1, unless a parameter of the preset is another number."""
     if constants.preset not in ("certified", "practical"):
         raise InvalidParameterError(f"there is no reference radius for preset {constants.preset!r}.")
     return 1.0 if constants.preset == "certified" else constants.parameters["radius_scale"]

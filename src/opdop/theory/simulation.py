@@ -81,7 +81,7 @@ class Simulation:
         return self.cmdp.features or one_hot(self.cmdp.num_states, self.cmdp.num_actions)
 
     def setting(self, episodes: int, failure_probability: float) -> Setting:
-        """Return the learner's task for so many planned episodes, with the preset's constants."""
+        """Return the task, with this number of episodes and failure_probability, and the preset's constants."""
         gap = self.optimum.slater_gap or None
         task = Task.of(
             self.cmdp, episodes=episodes, failure_probability=failure_probability, slater_gap=gap, noisy=self.noisy
@@ -91,7 +91,8 @@ class Simulation:
     def play(self, setting: Setting, *, seed: int, build: Build | None = None) -> Iterator[EpisodeRecord]:
         """Play all planned episodes of a setting; yield a record of each.
 
-        `build(task, preset)` makes the learner; without it the simulation's own algorithm does.
+        `seed` is the simulator's. `build(task, preset)` makes the learner; by default it is that of the simulation's
+        algorithm.
         """
         task = setting.task
         learner = (build or find(self.algorithm).build)(task, self.preset)

@@ -1,0 +1,83 @@
+"""The largest reward under the constraints that the data allow: no policy that keeps the constraints has more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opdop.confidence.tabular_set import TabularSet
+from opdop.model import InfeasibleError
+from opdop.model.validation import Floats, check_memory
+from opdop.planning import Corner, MixedCorners, Oracle, solve_by_oracle
+from opdop.planning.optimum import best_corner, listed
+
+
+class OptimisticOracle:
+    """Finds the policy and the kernel of the confidence set that are best together for a weighted sum of signals.
+
+    The values of its corners are those of each signal under that kernel, with the largest signals that the data allow.
+    """
+
+    def __init__(self, confidence: TabularSet) -> None:
+        data = confidence.observations
+        H, S, A, I = data.horizon, data.num_states, data.num_actions, data.num_constraints
+        check_memory(8.0 * H * S * ((4 + I) * A + 6), f"planning for {H:,} stages, {S:,} states and {A:,} actions")
+        self.confidence = confidence
+        self.passes = 0
+        self._balls = confidence.balls(np.zeros(1 + I))
+
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the utilities, [I]."""
+        return self.confidence.observations.thresholds
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.confidence.observations.horizon
+
+    def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
+        """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
+        self._balls.weights[:] = weights
+        self.passes += 1
+        initial = self.confidence.observations.initial
+        return best_corner(self._balls, self.confidence.signal_up, self.horizon, initial, weights, second)
+
+    def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
+        """Return the error for constraints that, by the data, no policy satisfies."""
+        sure = 100.0 * (1.0 - self.confidence.failure_probability)
+        return InfeasibleError(
+            f"with probability at least {sure:g} %, no policy satisfies all constraints: even the best case that the "
+            f"data allow is short by {-gap:.6g}. As utilities: thresholds {listed(self.thresholds)}, best case "
+            f"{listed(utilities)}. Lower the thresholds.",
+            best_utilities=utilities,
+            slater_gap=float(gap),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OptimisticPlan:
+    """The optimum over policies and kernels of a confidence set.
+
+    Attributes:
+        upper: U(Y), which no policy that keeps the constraints exceeds, if the true kernel is in the set.
+        mixture: the corners on both sides of the constraints, their shares, and the multipliers Y.
+    """
+
+    upper: float
+    mixture: MixedCorners
+
+
+def plan_optimistically(oracle: Oracle) -> OptimisticPlan:
+    """Minimise U(Y) = max (V_r + Y V_g) - Y b over Y >= 0, the maximum being over policies and kernels.
+
+    Raises InfeasibleError if even the best case that the data allow is infeasible.
+    """
+    mixture = solve_by_oracle(oracle)
+    dual = mixture.dual
+    # Any Y >= 0 gives a bound, however it was found; so the multipliers need not be exact.
+    corner = oracle.best(np.concatenate([[1.0], dual]), second=np.concatenate([[0.0], np.ones(len(dual))]))
+    bound = corner.totals[0] + dual @ (corner.totals[1:] - oracle.thresholds)
+    return OptimisticPlan(min(float(bound), float(mixture.unconstrained.totals[0])), mixture)
