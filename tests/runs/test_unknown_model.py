@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import opdop
 from opdop import Episode, InvalidParameterError, ModelSimulator, Run, Task, make, train
+from opdop.cli.application import app
+from opdop.runs.summary_text import batch_means
 from opdop.runs.unknown_model import FIRST_BOUND, PATIENCE, GrowingBound
 
 
@@ -134,3 +137,28 @@ def test_growing_bound_learns_as_well_as_the_known_gap() -> None:
     values = opdop.evaluate(cmdp, run.mixture)
     assert best.value - values.reward <= 0.1 * cmdp.horizon
     assert cmdp.thresholds[0] - values.utilities[0] <= 0.1 * cmdp.horizon
+
+
+def test_summary_gives_realised_totals_with_intervals_that_contain_the_true_values(tmp_path: Path) -> None:
+    cmdp = make("factored").tabular()
+    run = train(
+        Hidden(), opdop.OPPO.preset(told(400, slater_gap=0.5), opdop.Counts, "paper"), task=told(400), episodes=400
+    )
+    means, halves = batch_means(run)  # these constants hardly change the uniform policy
+    true = opdop.evaluate(cmdp, run.policy).totals
+    assert (np.abs(means - true) <= 2.0 * halves + 0.02 * cmdp.horizon).all()
+    assert (0.0 < halves).all()
+    text = run.summary()
+    assert "The model is not known: these are realised totals" in text
+    assert "±" in text
+    assert repr(run).endswith("seed 0, model not known)")
+    run.save(tmp_path / "one")
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "realised totals" in result.output
+
+
+def test_summary_of_a_known_model_names_the_optimum() -> None:
+    run = train("inventory", episodes=100)
+    assert "dollars at the optimum" in run.summary()
+    assert "<pre>inventory" in run._repr_html_()

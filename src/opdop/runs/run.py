@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
+from opdop.runs.summary_text import summary_text
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
@@ -27,7 +29,7 @@ KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """The result of `opdop.train`.
 
@@ -78,6 +80,21 @@ class Run:
         if column not in self.history.columns:
             return np.full(len(self.history), np.nan)
         return self.history[column].to_numpy()
+
+    def summary(self) -> str:
+        """Return the run in a few lines, in the problem's own units.
+
+        Where the model is not known, these are realised totals with intervals over batches; see `batch_means`.
+        """
+        return summary_text(self)
+
+    def __repr__(self) -> str:
+        played = f"{int(self.episodes[-1]):,} episodes of {self.config.algorithm}"
+        model = "" if self.optimum is not None else ", model not known"
+        return f"Run({self.display.name!r}: {played}, seed {self.config.seed}{model})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def save(self, folder: str | Path) -> Path:
         """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
