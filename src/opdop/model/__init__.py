@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
     from opdop.model.policy_files import load_policy
     from opdop.model.problem import Problem, as_tabular
-    from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+    from opdop.model.simulator import (
+        CompiledSimulator,
+        DescribedSimulator,
+        Episode,
+        KnownSimulator,
+        ModelSimulator,
+        Seed,
+        Simulator,
+    )
     from opdop.model.spaces import Axis, Space
 else:
     __getattr__, __dir__ = late_names(__name__)
@@ -24,6 +32,7 @@ __all__ = [
     "CompiledSimulator",
     "ContinuousCMDP",
     "ContinuousSimulator",
+    "DescribedSimulator",
     "Display",
     "Episode",
     "Features",

@@ -89,6 +89,7 @@ class TabularCMDP:
     initial: Floats  # [S]
     display: Display
     features: Features | None  # of the linear kernel, if it has one; a learner may be told
+    absorbing: int | None  # the state in which an episode has ended, if there is one; a learner may be told
     usual_episodes: ClassVar[int] = 100_000
     discretisation: ClassVar[str] = ""
 
@@ -140,6 +141,7 @@ class TabularCMDP:
             "initial": _read_initial(initial, S),
             "display": _read_display(display, len(signals.thresholds), S, A, signals.quantities),
             "features": None,
+            "absorbing": None,
         }
         self.__setstate__(fields)
 
@@ -178,6 +180,22 @@ class TabularCMDP:
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
+
+    def with_absorbing(self, state: int) -> Self:
+        """Return the same model with a state that stands for the end of an episode, which a learner is told.
+
+        Raises InvalidModelError unless all actions keep the state, with the same signals at every stage.
+        """
+        x = as_index("absorbing", state, self.num_states)
+        stays = all(
+            self.transition_matrix(h)[x * self.num_actions + a, x] == 1.0
+            for h in range(self._stored_stages)
+            for a in range(self.num_actions)
+        )
+        rest = self.signals[:, :, x]
+        if not stays or (rest != rest[:, :1, :1]).any():
+            raise InvalidModelError(f"state {x} is not absorbing; expected that it stays, with the same signals.")
+        return self._changed(absorbing=x)
 
     def _changed(self, **fields: Any) -> Self:
         model = object.__new__(type(self))
@@ -274,7 +292,7 @@ class TabularCMDP:
     def _with_transitions(self, transitions: Any) -> TabularCMDP:
         signals = self.signals[0], self.signals[1:]
         model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
-        return model._changed(features=self.features)
+        return model._changed(features=self.features, absorbing=self.absorbing)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"

@@ -30,7 +30,6 @@ from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
     CompiledSimulator,
-    Display,
     Episode,
     InvalidModelError,
     InvalidParameterError,
@@ -70,6 +69,7 @@ from opdop.runs.files import (
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
+from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
@@ -81,7 +81,10 @@ Trainable = str | Problem | Simulator
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; given to the `progress` callback about ten times a second."""
+    """How far a run is; given to the `progress` callback about ten times a second.
+
+    Regret and violations are NaN where the model is not known.
+    """
 
     episode: int
     episodes: int
@@ -129,12 +132,14 @@ def train(
             raised by the smallest `margin` with which, by the theorem, all episodes together have no violation.
         planned_episodes: K in the constants, if it is not `episodes`.
         failure_probability: the probability with which the preset's guarantee may fail.
-        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
+        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model. Where the model is not
+            known and nothing is said, the bound on the multipliers begins at 2 and grows: see `GrowingBound`.
         dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
         stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
             observes; by default as the model says. For a simulator whose model is not known, `task` says it.
-        task: what the learner is told, for a simulator whose model is not known.
+        task: what the learner is told, for a simulator whose model is not known. It may leave the Slater gap, the
+            failure probability and `noisy` to the arguments above; where both differ, that is an error.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
         records: the number of episodes that the history keeps; its sums contain all episodes.
@@ -274,14 +279,13 @@ class _Trainer:
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
-        elif task is not None:
-            self.display = Display.plain(task.num_constraints)
-            self.origin["task"] = facts_of(self.simulator, task)
         else:
-            raise InvalidParameterError(
-                f"{type(problem).__name__} is a simulator whose model is not known: describe it with "
-                "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
+            task = task_of(config, self.simulator, task, before)
+            config = config.but(
+                slater_gap=task.slater_gap, failure_probability=task.failure_probability, noisy=task.noisy
             )
+            self.display = display_of(self.simulator, task)
+            self.origin["task"] = facts_of(self.simulator, task)
         self.task = task
         self.config = config.but(
             problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
@@ -300,9 +304,11 @@ class _Trainer:
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # of the last episode
         self.seconds = 0.0
 
-    def _build(self) -> Learner:
+    def _build(self) -> Any:
         config = self.config
         preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
+        if self.cmdp is None and self.task.slater_gap is None and config.dual_bound is None:
+            return build_growing(config.algorithm, self.task, preset)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
 
@@ -454,14 +460,9 @@ class _Trainer:
     def _progress(self) -> Progress:
         record = self.recorder
         dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
-        return Progress(
-            record.episodes,
-            self.target,
-            record.current("regret"),
-            record.current("violation"),
-            record.current("hard_violation"),
-            dual,
-        )
+        names = "regret", "violation", "hard_violation"
+        regret, violation, hard = (np.nan if self.cmdp is None else record.current(name) for name in names)
+        return Progress(record.episodes, self.target, regret, violation, hard, dual)
 
     def _result(self) -> Run:
         policy = TabularPolicy.trusted(self.policy.copy(), self.space)
