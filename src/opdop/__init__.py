@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
     from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
+    from opdop.interop import from_gymnasium, register_envs
     from opdop.model import (
         ContinuousCMDP,
         ContinuousSimulator,
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
         Simulator,
         TabularCMDP,
         TabularPolicy,
+        load_policy,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Run, certify, train
+    from opdop.runs import Agent, Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -40,6 +42,7 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "Agent",
     "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",
@@ -74,7 +77,10 @@ __all__ = [
     "certify",
     "environments",
     "evaluate",
+    "from_gymnasium",
+    "load_policy",
     "make",
+    "register_envs",
     "solve",
     "sweep",
     "train",

@@ -15,7 +15,7 @@ from opdop.confidence.data import Data, data_of_arrays, merge
 from opdop.kernels import loops
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import MOST_EPISODES, Floats, shown
+from opdop.model.validation import MOST_EPISODES, Floats, call, shown
 
 FIRST_PLAN = 1024
 
@@ -71,7 +71,7 @@ class Doubling:
         self.played = 0  # episodes of this phase
         plan = phase_task(self.task, phase, self.first)
         self.planned = plan.episodes
-        self.current: Any = as_learner(self.build(plan), plan)
+        self.current: Any = as_learner(call("build(task)", self.build, plan), plan)
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -140,7 +140,10 @@ class Doubling:
         return has_originals(self, _REPLACED) and isinstance(current, CompiledLearner) and current.compiles
 
     def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play episodes in the compiled loop, at most to the end of the phase; see `OPDOP.run_compiled`."""
+        """Play episodes in the compiled loop, at most to the end of the phase; return how many.
+
+        See `OPDOP.run_compiled` for the arguments. Raises OpdopError if only some of the learners run in that loop.
+        """
         self._begin_next_if_due()
         if not self.compiles:
             raise OpdopError("`build` must return learners that all run in the compiled loop, or none of them.")

@@ -132,7 +132,8 @@ class LSTD:
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
         """Add one episode to the regressions, with the value functions of the last evaluation.
 
-        Raises InvalidModelError if it does not fit the task.
+        `estimates` are not read: they are the last evaluation's. Raises InvalidModelError if the episode does not fit
+        the task.
         """
         episode = self.task.checked(episode)
         check_state(self.arrays, self.q, self.v, self.task)

@@ -17,6 +17,7 @@ from typer.main import get_command_from_info
 import opdop
 from opdop.cli.output import complain
 from opdop.model import InfeasibleError, OpdopError
+from opdop.model.validation import printable
 
 INFEASIBLE, WRONG, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit statuses
 
@@ -75,6 +76,10 @@ def _ends_quietly() -> Iterator[None]:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at exit
         raise typer.Exit(PIPE_CLOSED) from error
+    except Exception as error:
+        if hasattr(error, "format_message"):  # about a wrong command line: it repeats what was typed
+            vars(error)["message"] = printable(str(getattr(error, "message", "")))
+        raise
 
 
 def _output_is_closed() -> bool:

@@ -220,7 +220,7 @@ class RunConfig:
         return asdict(self)
 
     def but(self, **changes: Any) -> RunConfig:
-        """Return the configuration with some settings changed."""
+        """Return the configuration with `changes`, settings by name; raises InvalidParameterError if one is wrong."""
         return replace(self, **changes)
 
     def command(self) -> list[str]:

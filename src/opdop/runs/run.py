@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 from collections.abc import Mapping
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.confidence import Certificate
 from opdop.confidence.data import Data, data_of_arrays
-from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
+from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
+from opdop.runs.summary_text import summary_text
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
@@ -30,13 +32,14 @@ _OF_HISTORY = "history."
 _OF_DATA = "observed."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """The result of `opdop.train`.
 
     `policy` is the final policy. `mixture` is the average policy, which the theorem is about: where the model is known,
     one Markov policy with exactly the average occupancy of all episodes' policies; otherwise a uniform sample of them.
-    `average` are the true values averaged over all episodes, hence those of the average policy.
+    `average` are the true values averaged over all episodes, hence those of the average policy. Where the model is not
+    known they are realised totals, and the columns of the history say so in their names.
     """
 
     history: pl.DataFrame
@@ -61,18 +64,41 @@ class Run:
 
     @property
     def regret(self) -> Floats:
-        """Regret up to each recorded episode, [K']; NaN where the optimum is not known."""
-        return self.history["regret"].to_numpy()
+        """Regret up to each recorded episode, [K']; NaN where the model is not known."""
+        return self._measured("regret")
 
     @property
     def violation(self) -> Floats:
-        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K']."""
-        return self.history["violation"].to_numpy()
+        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K'].
+
+        It is NaN where the model is not known; the history then has realised shortfalls instead.
+        """
+        return self._measured("violation")
 
     @property
     def hard_violation(self) -> Floats:
-        """Hard violation up to each recorded episode (slack never cancels), [K']."""
-        return self.history["hard_violation"].to_numpy()
+        """Hard violation up to each recorded episode (slack never cancels), [K']; NaN where the model is not known."""
+        return self._measured("hard_violation")
+
+    def _measured(self, column: str) -> Floats:
+        if column not in self.history.columns:
+            return np.full(len(self.history), np.nan)
+        return self.history[column].to_numpy()
+
+    def summary(self) -> str:
+        """Return the run in a few lines, in the problem's own units.
+
+        Where the model is not known, these are realised totals with intervals over batches; see `batch_means`.
+        """
+        return summary_text(self)
+
+    def __repr__(self) -> str:
+        played = f"{int(self.episodes[-1]):,} episodes of {self.config.algorithm}"
+        model = "" if self.optimum is not None else ", model not known"
+        return f"Run({self.display.name!r}: {played}, seed {self.config.seed}{model})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def certificate(
         self,
@@ -108,6 +134,7 @@ class Run:
             "constants": plain(self.constants),
             "display": _display_data(self.display),
             "seconds": self.seconds,
+            "space": None if self.policy.space is None else self.policy.space.record(),
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
         }
         table = self.parquet()
@@ -119,7 +146,7 @@ class Run:
         """Return the history as a Parquet file with the meaning and the unit of each column."""
         table = io.BytesIO()
         about = {
-            "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
+            "opdop.columns": json.dumps(describe_columns(len(self.thresholds), known=self.optimum is not None)),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
         }
         self.history.write_parquet(table, metadata=about)
@@ -156,7 +183,7 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
+        """Return the run that was saved in a folder; raises DamagedFileError if it holds no whole run."""
         path = as_folder("folder", folder) / RUN
         meta, arrays = read_arrays(path, kind=KIND)
         try:
@@ -166,27 +193,29 @@ class Run:
 
 
 def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
-    policy = _policy_of(arrays["policy"])
+    space = None if meta.get("space") is None else Space.of(meta["space"])
+    policy = _policy_of(arrays["policy"]).with_space(space)
     thresholds = arrays["thresholds"]
     I = fitting(arrays, "thresholds", np.empty(thresholds.size)).size
     mixture: TabularPolicy | PolicyMixture
     if "mixture" in arrays:
-        mixture = _policy_of(fitting(arrays, "mixture", policy.table))
+        mixture = _policy_of(fitting(arrays, "mixture", policy.table)).with_space(space)
     else:
         parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
-        mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
-    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
+        mixture = PolicyMixture([_policy_of(part).with_space(space) for part in parts], arrays["mixture_weights"])
+    display = _display_of(meta["display"])
+    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, display, I)
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
-        history=_history_of(arrays, I),
+        history=_history_of(arrays, I, known=optimum is not None),
         policy=policy,
         mixture=mixture,
         optimum=optimum,
         last=_values_of(arrays, "last", I) if "last" in arrays else None,
         average=_values_of(arrays, "average", I),
         thresholds=thresholds,
-        display=_display_of(meta["display"]),
+        display=display,
         config=RunConfig.of(meta["config"]),
         origin=meta["origin"],
         constants=meta["constants"],
@@ -238,16 +267,18 @@ def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
     return Values.of(totals)
 
 
-def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
+def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFrame:
     found = under(arrays, _OF_HISTORY)
-    episode, *others = (found[name] for name in columns(constraints))
+    episode, *others = (found[name] for name in columns(constraints, known=known))
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")
     _check(episode.size > 0 and episode[0] > 0 and bool((np.diff(episode) > 0).all()), "list of episodes")
     return pl.DataFrame(found)
 
 
-def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, constraints: int) -> Optimum:
+def _optimum_of(
+    meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, display: Display, constraints: int
+) -> Optimum:
     best = _values_of(arrays, "optimum_totals", constraints)
     return Optimum(
         value=best.reward,
@@ -260,6 +291,8 @@ def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, 
         slater=_values_of(arrays, "optimum_slater", constraints),
         method=_text(meta["method"]),
         passes=_whole(meta["passes"]),
+        quantities=display.quantities if len(display.quantities) == 1 + constraints else (),
+        thresholds=arrays["thresholds"],
     )
 
 
