@@ -52,20 +52,7 @@ class TabularSet:
 
     def balls(self, weights: Any) -> Balls:
         """Return the rows as backward passes take them; the kernel is the one that is best for `weights` [J]."""
-        data, S = self.observations, self.observations.num_states
-        starts, successors, probabilities = data.kernel()
-        return Balls(
-            starts=starts,
-            successors=successors,
-            probabilities=probabilities,
-            widths=self.widths,
-            possible_starts=data.possible_starts,
-            possible=data.possible,
-            weights=np.array(weights, dtype=np.float64),
-            rank=np.zeros(S, dtype=np.int64),
-            order=np.zeros(S, dtype=np.int64),
-            slots=np.full(S, -1, dtype=np.int64),
-        )
+        return as_balls(self.observations, self.widths, weights)
 
     def lower_values(self, policy: Any) -> Floats:
         """Return the smallest value of each signal under a policy [H, S, A] that the data allow, [1+I, H+1, S].
@@ -92,6 +79,24 @@ class TabularSet:
         for j in range(J):
             dynamic_programming.evaluate(balls, signals[j : j + 1], table, v[j : j + 1])
         return v
+
+
+def as_balls(data: Observations, widths: Floats, weights: Any) -> Balls:
+    """Return the empirical rows of data with widths [L*S*A], as backward passes take them; weights [J]."""
+    S = data.num_states
+    starts, successors, probabilities = data.kernel()
+    return Balls(
+        starts=starts,
+        successors=successors,
+        probabilities=probabilities,
+        widths=widths,
+        possible_starts=data.possible_starts,
+        possible=data.possible,
+        weights=np.array(weights, dtype=np.float64),
+        rank=np.zeros(S, dtype=np.int64),
+        order=np.zeros(S, dtype=np.int64),
+        slots=np.full(S, -1, dtype=np.int64),
+    )
 
 
 def _kernel_widths(data: Observations, risk: float) -> Floats:
