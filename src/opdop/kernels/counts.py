@@ -303,7 +303,7 @@ def _count_ball_visits(visits, states, actions, observed):
         visits.moved[k, pair] = moved_visits(n, log_sets, scale)
         n = signal_number[m, pair] + 1.0
         signal_number[m, pair] = n
-        width = scale * mean_width(n, visits.signal_log_sets) if visits.noisy else 0.0
+        width = scale * mean_width(n, visits.signal_log_sets) if visits.noisy and scale > 0.0 else 0.0
         for j in range(observed.shape[0]):
             sums[j, m, pair], lost[j, m, pair] = add_compensated(sums[j, m, pair], lost[j, m, pair], observed[j, h])
             if visits.noisy:
@@ -317,6 +317,8 @@ def _count_ball_visits(visits, states, actions, observed):
 @njit(cache=True, fastmath=False)
 def moved_visits(n, log_sets, scale):
     """Return n eps / 2: of n visits to a pair, how many its ball may move to another successor; at most n."""
+    if scale == 0.0:  # who only counts does not wait for logarithms
+        return 0.0
     return n * min(1.0, 0.5 * scale * l1_width(n, log_sets))
 
 

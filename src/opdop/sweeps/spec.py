@@ -23,7 +23,7 @@ from opdop.envs import Parameter, environments
 from opdop.model import InvalidParameterError, suggestion
 from opdop.model.validation import printable
 from opdop.runs import RunConfig, settings
-from opdop.runs.config import LARGEST_SEED, exact_text, positive, whole
+from opdop.runs.config import ADDED, LARGEST_SEED, exact_text, positive, whole
 from opdop.runs.files import open_regular
 
 MOST_RUNS = 100_000
@@ -57,10 +57,12 @@ def shared_settings() -> tuple[str, ...]:
 def key_of(job: RunConfig) -> str:
     """Return the name of a run's folder: a few words, and a digest of its whole configuration.
 
-    The digest has 128 bits and covers every setting exactly, so different runs have different keys.
+    The digest has 128 bits and covers every setting exactly, so different runs have different keys. Settings that were
+    added later count only if they are given, so that runs of earlier versions keep their keys.
     """
     words = "-".join(map(str, (job.problem, job.algorithm, job.preset, job.seed)))
-    canonical = json.dumps(job.record(), sort_keys=True)
+    record = {name: value for name, value in job.record().items() if name not in ADDED or value is not None}
+    canonical = json.dumps(record, sort_keys=True)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_DIGITS]
     return f"{re.sub('[^A-Za-z0-9]+', '-', words)[:_LONGEST_WORDS]}-{digest}"
 
