@@ -2,8 +2,8 @@
 
 Each case of docs/practical.md is learnt with the former constants (the paper's step sizes and mixing, and Weissman's
 radius for a planned number of visits), with today's for a kernel of every stage, and with today's as the problem
-declares it: pooled where the kernel is the same at every stage. The cost is that of docs/practical.md, as a share of the
-uniform policy's.
+declares it: pooled where the kernel is the same at every stage. The cost is that of docs/practical.md, as a share of
+the uniform policy's.
 """
 
 from __future__ import annotations
