@@ -21,13 +21,16 @@ from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
+from opdop.runs import trail
 from opdop.runs.recorder import columns, describe_columns
+from opdop.runs.trail import goal_of
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
 KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
 _OF_DATA = "observed."
+_OF_CERTIFICATES = "certificates."
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,7 @@ class Run:
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
     observations: Data | None = field(default=None, repr=False)  # from which certificates are made
+    certificates: pl.DataFrame | None = field(default=None, repr=False)  # as the data grew; None if not asked for
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -73,6 +77,17 @@ class Run:
     def hard_violation(self) -> Floats:
         """Hard violation up to each recorded episode (slack never cancels), [K']."""
         return self.history["hard_violation"].to_numpy()
+
+    @property
+    def certified_at(self) -> int | None:
+        """The episode at which a policy was certified to be as good as `until` asks; None if that did not happen."""
+        table = self.certificates
+        if table is None or self.config.until is None or not len(table):
+            return None
+        goal = goal_of(self.config.until, self.policy.table.shape[0], self.display.quantities[0])
+        last = table.row(-1, named=True)
+        met = last["keeps_constraints"] and last["optimum_upper"] - last["reward_lower"] <= goal
+        return int(last["episode"]) if met else None
 
     def certificate(
         self,
@@ -142,6 +157,8 @@ class Run:
             arrays["last"] = self.last.totals
         if self.observations is not None:
             arrays |= prefixed(_OF_DATA, self.observations.arrays())
+        if self.certificates is not None:
+            arrays |= {f"{_OF_CERTIFICATES}{column.name}": column.to_numpy() for column in self.certificates}
         if self.optimum is not None:
             best = self.optimum
             arrays |= {
@@ -195,7 +212,20 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         constants=meta["constants"],
         seconds=_number(meta["seconds"]),
         observations=_observations_of(arrays, policy, I),
+        certificates=_certificates_of(arrays, I),
     )
+
+
+def _certificates_of(arrays: Arrays, constraints: int) -> pl.DataFrame | None:
+    found = under(arrays, _OF_CERTIFICATES)
+    if not found:
+        return None
+    names = trail.columns(constraints)
+    _check(list(found) == names and len({column.shape for column in found.values()}) == 1, "list of certificates")
+    kinds = {"episode": np.int64, "keeps_constraints": np.bool_}
+    _check(all(column.dtype == kinds.get(name, np.float64) for name, column in found.items()), "list of certificates")
+    _check(found["episode"].ndim == 1 and bool((np.diff(found["episode"]) > 0).all()), "list of certificates")
+    return pl.DataFrame(found)
 
 
 def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) -> Data | None:
