@@ -174,6 +174,12 @@ class Certifier:
             uncertain_pairs=confidence.uncertain_pairs(_heaviest(policy), _PAIRS),
         )
 
+    @staticmethod
+    def keeps(confidence: ConfidenceSet, policy: Any) -> bool:
+        """Return whether a confidence set certifies that a policy keeps every constraint."""
+        slack = _of_parts(confidence.lower, policy)[1:] - confidence.thresholds
+        return bool((slack >= -FEASIBILITY * confidence.horizon).all())
+
     def recommend(self, candidates: Iterable[Any] = ()) -> Certificate:
         """Return the certificate of the best policy that is certified to keep every constraint.
 
