@@ -73,13 +73,12 @@ class CertificateCard:
         """Return the certificates as lines of a label and a text; a label is empty where it repeats."""
         if not self.certificates:
             return [("certificate", f"none: {self.why_not}.")]
-        lines = [
-            ("certificate" if i == 0 else "", f"{name} policy: {certificate}")
-            for i, (name, certificate) in enumerate(self.certificates.items())
-        ]
-        lines += [("", f"estimate: {words}") for words in self.estimates()]
         best = self.certificates["recommended"]
-        return [*lines, ("", f"from data alone ({best.basis}), without the model")]
+        lines = [("certificate", f"{best.lead}, from data alone ({best.basis}):")]
+        for name, certificate in self.certificates.items():
+            words = " ".join(certificate.statements(pairs=name == "recommended"))
+            lines.append(("", f"{name} policy: {words}"))
+        return [*lines, *(("", f"estimate: {words}") for words in self.estimates())]
 
     def estimates(self) -> list[str]:
         """Return in words how many episodes to expect until more is certified."""
@@ -94,7 +93,7 @@ class CertificateCard:
                 words.append(f"about {_count(number)} episodes like these certify a policy that keeps every constraint.")
             elif number is not None:
                 words.append(
-                    f"about {_count(number)} episodes certify a policy within {self._near()}; the gap falls as "
+                    f"about {_count(number)} episodes certify a policy within {self._near()}, as the gap falls with "
                     "1/√episodes."
                 )
         return words
@@ -111,7 +110,7 @@ class CertificateCard:
     def _near(self) -> str:
         reward = self.run.display.quantities[0]
         own = short_number(NEAR * self.run.policy.table.shape[0] * abs(reward.scale))
-        return f"{own} {reward.unit}".rstrip() + f", {NEAR:.0%} of the reward range, of the best"
+        return f"{own} {reward.unit}".rstrip() + f" of the best ({NEAR:.0%} of the reward range)"
 
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
