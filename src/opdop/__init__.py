@@ -6,6 +6,7 @@ from opdop.lazy import late_names
 
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
     from opdop.interop import from_gymnasium, register_envs
     from opdop.model import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Agent, Run, train
+    from opdop.runs import Agent, Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -44,6 +45,7 @@ __all__ = [
     "OPDOP",
     "OPPO",
     "Agent",
+    "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -58,6 +60,7 @@ __all__ = [
     "Learner",
     "LinearCMDP",
     "ModelSimulator",
+    "Observations",
     "OpdopError",
     "Optimum",
     "Policy",
@@ -73,6 +76,7 @@ __all__ = [
     "Task",
     "Values",
     "algorithms",
+    "certify",
     "environments",
     "evaluate",
     "from_gymnasium",

@@ -6,6 +6,7 @@ estimates are maxima over confidence sets instead of means with a bonus: `opdop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ from opdop.algorithms.constants import (
 from opdop.algorithms.saved_state import fitting
 from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped
+from opdop.confidence import Observations
+from opdop.confidence.row_lists import as_lists
 from opdop.kernels import counts as kernel
 from opdop.kernels import evaluators
 from opdop.model import Episode, InvalidModelError, OpdopError, TabularPolicy
@@ -163,7 +166,9 @@ class Counts:
         visits = self._counts.visits
         if isinstance(visits, kernel.BallVisits):
             numbers = {"log_sets": visits.log_sets, "signal_log_sets": visits.signal_log_sets}
-            return {"radius": rule_data(self.radius), **numbers}
+            finite = {name: value for name, value in numbers.items() if value > -math.inf}  # with one state, none
+            declared = {"stationary": self.task.stationary, "stationary_signals": self.task.stationary_signals}
+            return {"radius": rule_data(self.radius), **finite, **declared}
         return {
             "ridge": self.ridge,
             "radius": rule_data(self.radius),
@@ -205,6 +210,29 @@ class Counts:
     def transitions(self) -> Transitions:
         """Return every distinct transition observed: its row (h*A + a)*S + x, its successor, and how often."""
         return _transitions(self.arrays)
+
+    def observations(self) -> Observations:
+        """Return the data, from which `opdop.confidence` makes confidence sets and certificates."""
+        visits, task = self._counts.visits, self.task
+        S, A, J = task.num_states, task.num_actions, 1 + task.num_constraints
+        row, successor, seen = self.transitions()
+        stage, pair = np.divmod(row, S * A)
+        by_state = stage * S * A + (pair % S) * A + pair // S
+        starts, successors, numbers = as_lists(visits.number.size, by_state, successor, seen, S)
+        observed = visits.signal_number if isinstance(visits, kernel.BallVisits) else visits.number
+        return Observations(
+            horizon=task.horizon,
+            num_states=S,
+            num_actions=A,
+            thresholds=task.thresholds,
+            initial=task.initial,
+            starts=starts,
+            successors=successors,
+            seen=numbers,
+            signal_number=swapped(observed.reshape(-1, A, S)).ravel(),
+            signal_sums=swapped(visits.sums.reshape(J, -1, A, S)).reshape(J, -1),
+            noisy=task.noisy,
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later estimates depend on."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.model import (
     Episode,
@@ -283,6 +284,15 @@ class CompiledEvaluator(Evaluator, Protocol):
 
     def described(self) -> dict[str, Any]:
         """Return the radius and the ridge as plain data."""
+        ...
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """A learner or an evaluator that keeps the data from which certificates are made."""
+
+    def observations(self) -> Data | None:
+        """Return what was observed so far; None if it is not kept."""
         ...
 
 

@@ -159,7 +159,9 @@ def _compile(config: RunConfig, problem: Problem) -> None:
     from opdop.runs import execute
 
     with ThreadPoolExecutor(1) as worker:
-        done = worker.submit(execute, config.but(episodes=1), problem)
+        done = worker.submit(
+            execute, config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes), problem
+        )
         try:
             done.result(timeout=_SOON)
         except TimeoutError:

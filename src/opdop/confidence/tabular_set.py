@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from opdop.confidence.observations import Observations
+from opdop.confidence.optimism import EmpiricalOracle, OptimisticOracle, PessimisticOracle
+from opdop.confidence.sets import Planner, UncertainPair
 from opdop.kernels import dynamic_programming
 from opdop.kernels.balls import Balls, l1_width, log_pairs_of_sets, mean_width
+from opdop.model import InfeasibleError, TabularPolicy
 from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats, check_failure_probability, check_memory
+from opdop.planning import Oracle, solve_by_oracle
+from opdop.planning.optimum import mix_corners
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,46 +57,123 @@ class TabularSet:
 
     def balls(self, weights: Any) -> Balls:
         """Return the rows as backward passes take them; the kernel is the one that is best for `weights` [J]."""
-        data, S = self.observations, self.observations.num_states
-        starts, successors, probabilities = data.kernel()
-        return Balls(
-            starts=starts,
-            successors=successors,
-            probabilities=probabilities,
-            widths=self.widths,
-            possible_starts=data.possible_starts,
-            possible=data.possible,
-            weights=np.array(weights, dtype=np.float64),
-            rank=np.zeros(S, dtype=np.int64),
-            order=np.zeros(S, dtype=np.int64),
-            slots=np.full(S, -1, dtype=np.int64),
-        )
+        return as_balls(self.observations, self.widths, weights)
+
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the utilities, [I]."""
+        return self.observations.thresholds
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.observations.horizon
+
+    @property
+    def basis(self) -> str:
+        """What the set rests on, in words."""
+        data = self.observations
+        stages = "all stages pooled" if data.kernel_stages == 1 and data.horizon > 1 else "stage by stage"
+        return f"counts of {int(data.number.sum()):,} transitions, {stages}"
 
     def lower_values(self, policy: Any) -> Floats:
         """Return the smallest value of each signal under a policy [H, S, A] that the data allow, [1+I, H+1, S].
 
         Raises InvalidModelError if the policy does not fit the data.
         """
-        return self._values(policy, self.signal_low, -1.0)
+        return self._values(policy, self.signal_low, -1.0, self.horizon + 1)
 
     def upper_values(self, policy: Any) -> Floats:
         """Return the largest value of each signal under a policy [H, S, A] that the data allow, [1+I, H+1, S].
 
         Raises InvalidModelError if the policy does not fit the data.
         """
-        return self._values(policy, self.signal_up, 1.0)
+        return self._values(policy, self.signal_up, 1.0, self.horizon + 1)
 
-    def _values(self, policy: Any, signals: Floats, direction: float) -> Floats:
+    def lower(self, policy: Any) -> Floats:
+        """Return the smallest values from the first state on, [1+I]."""
+        return np.asarray(self._values(policy, self.signal_low, -1.0, 2)[:, 0] @ self.observations.initial)
+
+    def upper(self, policy: Any) -> Floats:
+        """Return the largest values from the first state on, [1+I]."""
+        return np.asarray(self._values(policy, self.signal_up, 1.0, 2)[:, 0] @ self.observations.initial)
+
+    def optimist(self) -> OptimisticOracle:
+        """Return the oracle over policies and kernels of the set that are best together."""
+        return OptimisticOracle(self)
+
+    def planners(self) -> tuple[Planner, Planner]:
+        """Return two ways to plan: on the empirical model, and for the worst case."""
+
+        def plan(oracle: Oracle) -> TabularPolicy | None:
+            try:
+                mixture = solve_by_oracle(oracle)
+            except InfeasibleError:
+                return None
+            return mix_corners(data.kernel(), data.num_actions, data.initial, mixture)
+
+        data = self.observations
+        return lambda b: plan(EmpiricalOracle(self, b)), lambda b: plan(PessimisticOracle(self, b))
+
+    def safest(self) -> TabularPolicy:
+        """Return the policy that maximises the sum of the utilities in the worst case."""
+        prices = np.append(0.0, np.ones(len(self.thresholds)))
+        corner = PessimisticOracle(self, self.thresholds).best(prices, second=np.eye(len(prices))[0])
+        return TabularPolicy.deterministic(corner.actions, self.observations.num_actions)
+
+    def uncertain_pairs(self, policy: Any, count: int) -> tuple[UncertainPair, ...]:
+        """Return the pairs with the largest product of occupancy, in the empirical model, and width."""
+        data = self.observations
+        H, S, A, L = data.horizon, data.num_states, data.num_actions, data.kernel_stages
+        table = fitting_table(policy, H, S, A)
+        occupancy = dynamic_programming.visit(data.kernel(), table, data.initial)[:, :, None] * table
+        occupancy[-1] = 0.0  # nothing depends on where the last stage leads
+        occupancy = occupancy.reshape(-1, L * S * A).sum(axis=0)
+        weight = occupancy * self.widths
+        total, number = float(weight.sum()), data.number
+        largest = np.argsort(-weight, kind="stable")[:count]
+        return tuple(
+            UncertainPair(
+                stage=int(row) // (S * A) if L > 1 else None,
+                state=int(row) % (S * A) // A,
+                action=int(row) % A,
+                visits=int(number[row]),
+                share=float(weight[row]) / total,
+            )
+            for row in largest
+            if weight[row] > 0.0
+        )
+
+    def _values(self, policy: Any, signals: Floats, direction: float, depth: int) -> Floats:
+        """Return values v [1+I, depth, S], see `dynamic_programming.evaluate`."""
         data = self.observations
         H, S = data.horizon, data.num_states
         table = fitting_table(policy, H, S, data.num_actions)
         J = 1 + data.num_constraints
-        check_memory(8.0 * J * (H + 1) * S, f"the values of {J} signals at {H:,} stages and {S:,} states")
-        v = np.empty((J, H + 1, S))
+        check_memory(8.0 * J * depth * S, f"the values of {J} signals at {H:,} stages and {S:,} states")
+        v = np.empty((J, depth, S))
         balls = self.balls([direction])  # each signal has a worst kernel of its own
         for j in range(J):
             dynamic_programming.evaluate(balls, signals[j : j + 1], table, v[j : j + 1])
         return v
+
+
+def as_balls(data: Observations, widths: Floats, weights: Any) -> Balls:
+    """Return the empirical rows of data with widths [L*S*A], as backward passes take them; weights [J]."""
+    S = data.num_states
+    starts, successors, probabilities = data.kernel()
+    return Balls(
+        starts=starts,
+        successors=successors,
+        probabilities=probabilities,
+        widths=widths,
+        possible_starts=data.possible_starts,
+        possible=data.possible,
+        weights=np.array(weights, dtype=np.float64),
+        rank=np.zeros(S, dtype=np.int64),
+        order=np.zeros(S, dtype=np.int64),
+        slots=np.full(S, -1, dtype=np.int64),
+    )
 
 
 def _kernel_widths(data: Observations, risk: float) -> Floats:

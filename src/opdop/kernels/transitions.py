@@ -108,8 +108,7 @@ def _sparse_expect(transitions, first_row, count, v, out):
 def _balls_expect(transitions, first_row, count, v, out):
     starts, successors, probabilities = transitions.starts, transitions.successors, transitions.probabilities
     expect(Sparse(starts, successors, probabilities), first_row, count, v, out)
-    for n in range(count):
-        move_mass(transitions, first_row + n, v, out, n)
+    move_mass(transitions, first_row, count, v, out)
 
 
 @overload(expect, jit_options={"fastmath": _SUMS})

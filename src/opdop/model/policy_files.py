@@ -37,7 +37,7 @@ def save_policy(path: str | Path, tables: Floats, weights: Floats, space: Space 
 
 
 def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
-    """Return the policy of a file that `save` wrote: a TabularPolicy, or a PolicyMixture if there are several.
+    """Return the policy that `save` wrote to `path`: a TabularPolicy, or a PolicyMixture if there are several.
 
     Nothing in the file is executed. Raises InvalidParameterError if there is no such file, and InvalidModelError if it
     holds no policy.

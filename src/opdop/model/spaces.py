@@ -41,7 +41,7 @@ class Axis:
 
     @classmethod
     def bins(cls, edges: Sequence[float]) -> Axis:
-        """Return the bins between edges."""
+        """Return the bins between increasing edges; raises InvalidModelError if they are not numbers."""
         listed = tuple(as_floats("edges", list(edges), "increasing numbers").ravel().tolist())
         return cls(size=len(listed) + 1, edges=listed)
 
@@ -118,7 +118,7 @@ class Space:
         return self.first + place
 
     def action(self, index: int) -> Any:
-        """Return the action of a number: a whole number, or an array of them if `vector_actions`."""
+        """Return the action with this index: a whole number, or an array of them if `vector_actions`."""
         parts = np.unravel_index(index, [axis.size for axis in self.actions])
         values = [axis.start + int(part) for axis, part in zip(self.actions, parts, strict=True)]
         return np.array(values, dtype=np.int64) if self.vector_actions else values[0]

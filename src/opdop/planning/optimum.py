@@ -116,11 +116,14 @@ class Oracle(Protocol):
         ...
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I], none negative; among several, one best for `second`."""
         ...
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that cannot be satisfied; `utilities` [I] are the max-slack policy's."""
+        """Return the error for constraints that cannot be satisfied.
+
+        `gap` is the negative largest slack, `utilities` [I] are the max-slack policy's.
+        """
         ...
 
 
@@ -148,7 +151,11 @@ class MixedCorners:
         slater: Floats,
         method: str,
     ) -> MixedCorners:
-        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out."""
+        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out.
+
+        The other arguments are the fields: the multipliers `dual` [I], the `slater_gap`, the `unconstrained` corner,
+        the totals `slater` [1+I] of the max-slack policy, and the name of the `method`.
+        """
         used = [m for m in range(len(corners)) if weights[m] > 0.0]
         shares = weights[used] / weights[used].sum()
         return cls(tuple(corners[m] for m in used), shares, dual, slater_gap, unconstrained, slater, method)
@@ -161,7 +168,10 @@ class MixedCorners:
 
 
 class ModelOracle:
-    """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
+    """Finds the deterministic policy of `cmdp` that is best for a weighted sum of signals, by one backward induction.
+
+    Raises InvalidModelError if solving the model would not fit into memory.
+    """
 
     def __init__(self, cmdp: TabularCMDP) -> None:
         H, S, A, I = cmdp.horizon, cmdp.num_states, cmdp.num_actions, cmdp.num_constraints
@@ -181,13 +191,16 @@ class ModelOracle:
         return self.cmdp.horizon
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I]; among policies that do, up to rounding, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I]; among several, up to rounding, one best for `second`."""
         cmdp = self.cmdp
         self.passes += 1
         return best_corner(cmdp.transitions, cmdp.signals, cmdp.horizon, cmdp.initial, weights, second)
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that no policy satisfies."""
+        """Return the error for constraints that no policy satisfies.
+
+        `gap` is the negative largest slack, `utilities` [I] are those of the max-slack policy.
+        """
         wanted = "; ".join(
             f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip()
             + ")"
@@ -233,7 +246,7 @@ def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
         dual=mixture.dual,
         slater_gap=mixture.slater_gap,
         active=mixture.dual > FEASIBILITY,
-        policy=_mix(oracle.cmdp, mixture.corners, mixture.shares),
+        policy=mix_corners(oracle.cmdp.transitions, oracle.cmdp.num_actions, oracle.cmdp.initial, mixture),
         unconstrained=Values.of(mixture.unconstrained.totals),
         slater=Values.of(mixture.slater),
         method=mixture.method,
@@ -243,13 +256,13 @@ def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
     )
 
 
-def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
+def mix_corners(transitions: Transitions, num_actions: int, initial: Floats, mixture: MixedCorners) -> TabularPolicy:
     """Return one Markov policy with the occupancy of a mixture of corners; the heaviest decides where none goes."""
-    A = cmdp.num_actions
+    A, corners, weights = num_actions, mixture.corners, mixture.shares
     policies = [TabularPolicy.deterministic(corner.actions, A) for corner in corners]
     visits = np.zeros(policies[0].table.shape)
     for corner, policy, weight in zip(corners, policies, weights, strict=True):
-        states = dynamic_programming.visit_by_actions(cmdp.transitions, corner.actions, A, cmdp.initial)
+        states = dynamic_programming.visit_by_actions(transitions, corner.actions, A, initial)
         visits += (weight * states)[:, :, None] * policy.table
     return policy_with_occupancy(visits, unvisited=policies[int(np.argmax(weights))].table)
 

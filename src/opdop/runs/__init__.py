@@ -6,6 +6,7 @@ from opdop.lazy import late_names
 
 if TYPE_CHECKING:
     from opdop.runs.agent import Agent, AssumptionWarning
+    from opdop.runs.certification import certify
     from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
     from opdop.runs.config import RunConfig, settings
     from opdop.runs.files import DamagedFileError
@@ -22,6 +23,7 @@ __all__ = [
     "Progress",
     "Run",
     "RunConfig",
+    "certify",
     "execute",
     "fingerprint",
     "read_config",

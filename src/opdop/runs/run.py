@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.saved_state import fitting, under
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.confidence import Certificate, Observations
+from opdop.confidence.data import Data
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
@@ -27,6 +29,7 @@ RUN = "run.npz"
 HISTORY = "history.parquet"
 KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
+_OF_DATA = "observed."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +55,7 @@ class Run:
     constants: Mapping[str, Any]  # every constant used, and the preset
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
+    observations: Data | None = field(default=None, repr=False)  # from which certificates are made
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -95,6 +99,27 @@ class Run:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
+
+    def certificate(
+        self,
+        policy: Any = "recommended",
+        *,
+        failure_probability: float = 0.05,
+        stationary: bool | None = None,
+    ) -> Certificate:
+        """Return what the run's data alone prove about a policy; the model is not used.
+
+        Args:
+            policy: "final", "average" or "recommended", or any policy. The recommended one is the best that is
+                certified to keep every constraint.
+            failure_probability: the probability with which the certificate may be wrong.
+            stationary: whether the kernel is the same at every stage; by default as the run's task says.
+
+        Raises InvalidParameterError if there is no such policy, or if the run kept no data.
+        """
+        from opdop.runs.certification import certify
+
+        return certify(self, policy, failure_probability=failure_probability, stationary=stationary)
 
     def save(self, folder: str | Path) -> Path:
         """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
@@ -141,6 +166,8 @@ class Run:
             arrays["mixture"] = self.mixture.table
         if self.last is not None:
             arrays["last"] = self.last.totals
+        if self.observations is not None:
+            arrays |= prefixed(_OF_DATA, self.observations.arrays())
         if self.optimum is not None:
             best = self.optimum
             arrays |= {
@@ -193,7 +220,18 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         origin=meta["origin"],
         constants=meta["constants"],
         seconds=_number(meta["seconds"]),
+        observations=_observations_of(arrays, policy, I),
     )
+
+
+def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) -> Data | None:
+    found = under(arrays, _OF_DATA)
+    if not found:  # the learner kept none, or the run was saved by an earlier version
+        return None
+    data = Observations.from_arrays(found)
+    sizes = data.horizon, data.num_states, data.num_actions, data.num_constraints
+    _check(sizes == (*policy.table.shape, constraints), "observations")
+    return data
 
 
 def _check(fine: bool, what: str) -> None:

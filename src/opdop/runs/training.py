@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
+from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
-from opdop.algorithms.task import by_action, swapped
+from opdop.algorithms.task import Observing, by_action, swapped
+from opdop.confidence import Observations
+from opdop.confidence.data import Data
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -40,6 +43,7 @@ from opdop.model import (
     TabularPolicy,
     as_tabular,
 )
+from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
 from opdop.model.validation import MOST_EPISODES, Floats, as_flag, call, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
@@ -124,7 +128,8 @@ def train(
         episodes: the number of episodes to play now.
         seed: the same seed gives the same run, bit for bit.
         preset: where the constants come from.
-        parameters: the preset's own named fields.
+        parameters: the preset's own named fields. `certified` also takes zero_violation=1: then all thresholds are
+            raised by the smallest `margin` with which, by the theorem, all episodes together have no violation.
         planned_episodes: K in the constants, if it is not `episodes`.
         failure_probability: the probability with which the preset's guarantee may fail.
         slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model. Where the model is not
@@ -301,11 +306,30 @@ class _Trainer:
 
     def _build(self) -> Any:
         config = self.config
-        preset = Preset(str(config.preset), config.parameters, config.dual_bound)
+        preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
         if self.cmdp is None and self.task.slater_gap is None and config.dual_bound is None:
             return build_growing(config.algorithm, self.task, preset)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
+
+    def _parameters(self) -> dict[str, float]:
+        """Return the parameters of the preset; `zero_violation` becomes the margin that makes the violation 0."""
+        config, task, parameters = self.config, self.task, dict(self.config.parameters)
+        if parameters.pop(ZERO_VIOLATION, None) is None:
+            return parameters
+        if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd") or task.is_continuous:
+            raise InvalidParameterError(
+                f"{ZERO_VIOLATION} has no proof with preset {config.preset!r} and algorithm {config.algorithm!r} on "
+                "this problem; expected preset 'certified', 'opdop' or 'opdop-lstd', and finitely many states."
+            )
+        if config.dual_bound is not None or parameters:
+            raise InvalidParameterError(f"{ZERO_VIOLATION} chooses margin and dual_bound by itself: give neither.")
+        from opdop.theory.bounds import zero_violation_margin  # late: few runs need it
+
+        sizes = None
+        if config.algorithm == "opdop-lstd":
+            sizes = task.features or one_hot(task.num_states, task.num_actions)
+        return {"margin": zero_violation_margin(task, sizes=sizes)}
 
     # Running ---------------------------------------------------------------------------------------------------------
 
@@ -462,7 +486,18 @@ class _Trainer:
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
+            observations=self._observations(),
         )
+
+    def _observations(self) -> Data | None:
+        """Return the learner's data, with what the task declares about them."""
+        data = self.learner.observations() if isinstance(self.learner, Observing) else None
+        if not isinstance(data, Observations):
+            return data
+        # Nobody has checked that the signals of a simulator whose model is not known are always the same.
+        noisy = self.task.noisy or self.cmdp is None
+        stationary, alike = self.task.stationary, self.task.stationary_signals
+        return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
