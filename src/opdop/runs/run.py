@@ -15,8 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.confidence import Certificate, Observations
-from opdop.confidence.data import Data
+from opdop.confidence import Certificate
+from opdop.confidence.data import Data, data_of_arrays
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
@@ -258,7 +258,7 @@ def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) ->
     found = under(arrays, _OF_DATA)
     if not found:  # the learner kept none, or the run was saved by an earlier version
         return None
-    data = Observations.from_arrays(found)
+    data = data_of_arrays(found)
     sizes = data.horizon, data.num_states, data.num_actions, data.num_constraints
     _check(sizes == (*policy.table.shape, constraints), "observations")
     return data
