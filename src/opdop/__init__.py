@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         Simulator,
         TabularCMDP,
         TabularPolicy,
+        load_model,
         load_policy,
+        save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
     from opdop.runs import Agent, Run, certify, train
@@ -78,9 +80,11 @@ __all__ = [
     "environments",
     "evaluate",
     "from_gymnasium",
+    "load_model",
     "load_policy",
     "make",
     "register_envs",
+    "save_model",
     "solve",
     "sweep",
     "train",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
     from opdop.model.features import Features
     from opdop.model.linear import LinearCMDP
+    from opdop.model.model_files import load_model, save_model
     from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
     from opdop.model.policy_files import load_policy
     from opdop.model.problem import Problem, as_tabular
@@ -55,6 +56,8 @@ __all__ = [
     "TabularPolicy",
     "as_policy",
     "as_tabular",
+    "load_model",
     "load_policy",
+    "save_model",
     "suggestion",
 ]
