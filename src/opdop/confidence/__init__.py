@@ -1,9 +1,9 @@
 """What the data allow: confidence sets, optimistic and pessimistic values, certificates."""
 
 from opdop.confidence.logs import count_transitions
+from opdop.confidence.markov_policy import KernelSet, optimistic_policy
 from opdop.confidence.observations import Observations
 from opdop.confidence.optimism import OptimisticOracle, OptimisticPlan, plan_optimistically
-from opdop.confidence.optimistic_policy import KernelSet, optimistic_policy
 from opdop.confidence.tabular_set import TabularSet
 
 __all__ = [

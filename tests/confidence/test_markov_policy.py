@@ -11,8 +11,8 @@ import opdop
 from opdop import Counts, ModelSimulator, TabularCMDP, TabularPolicy, Task
 from opdop.algorithms.replan import TrustedMeans
 from opdop.confidence import Observations, TabularSet, optimistic_policy, plan_optimistically
+from opdop.confidence.markov_policy import _RememberingOracle
 from opdop.confidence.optimism import OptimisticOracle
-from opdop.confidence.optimistic_policy import _RememberingOracle
 from opdop.kernels import dynamic_programming
 from opdop.planning import evaluate, solve, solve_by_oracle
 
