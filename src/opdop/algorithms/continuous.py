@@ -25,9 +25,10 @@ from opdop.algorithms.task import Evaluator, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
 from opdop.kernels.lstd import Linear
-from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.primal_dual import improve
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
+from opdop.model.policy import draw_action
 from opdop.model.validation import Floats, as_floats, as_number, shown
 
 _MOST_REMEMBERED = 4096  # replayed states that a policy keeps
@@ -54,6 +55,14 @@ class ReplayedPolicy:
             row: Floats = self.table[0, self._first[x.tobytes()]]
             return row
         return self.replayed(stage, x)[0]
+
+    def act(self, observation: Any, stage: int, rng: np.random.Generator) -> int:
+        """Return the action for a state of one or more coordinates at a stage, drawn with one number."""
+        return draw_action(self.probabilities(stage, observation), rng)
+
+    def sample(self, rng: np.random.Generator) -> ReplayedPolicy:
+        """Return the policy that plays the next episode: this one."""
+        return self
 
     def replayed(self, stage: int, x: Floats) -> tuple[Floats, Floats]:
         """Return the policy at a state [dim], and the one that the last evaluation valued; both [A]."""
@@ -144,9 +153,7 @@ class ContinuousOPDOP(OPDOP):
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self._checked(episode)
         self._by_action[:] = self._next
-        update_dual(  # line 9
-            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
-        )
+        self._update_dual()
         fresh = self._is_due()
         if fresh:  # line 10, on the episodes before this one only
             self._estimates = self.lstd.evaluate(TabularPolicy.trusted(swapped(self._next)))

@@ -7,6 +7,7 @@ episodes, compiled, are in `opdop.kernels.loops`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,7 +24,8 @@ from opdop.algorithms.sizes import (
     check_same_sizes,
     check_state,
 )
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import improve, update_dual
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -47,6 +49,17 @@ class OPDOP:
     >>> learner.episodes
     200
 
+    Args:
+        task: what the learner is told: sizes, thresholds, planned episodes.
+        evaluator: estimates the values of policies, such as `Counts` or `LSTD`.
+        step_size: alpha, of the policy's mirror descent.
+        dual_step_size: eta, of the multipliers.
+        mixing: theta, the share of the uniform policy that is mixed in before each improvement.
+        dual_bound: chi, the largest value of a multiplier.
+        dual_total: the largest sum of the multipliers.
+        margin: what is added to every threshold in the multipliers' steps.
+        constants: plain data stored with the run; by default the numbers above.
+
     Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
     """
 
@@ -59,6 +72,8 @@ class OPDOP:
         dual_step_size: float,
         mixing: float,
         dual_bound: float,
+        dual_total: float = math.inf,
+        margin: float = 0.0,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -67,7 +82,7 @@ class OPDOP:
             "mixing": mixing,
             "dual_bound": dual_bound,
         }
-        task = as_task(task)
+        task, margin = as_task(task), _constant("margin", margin)
         numbers = {name: _constant(name, value) for name, value in numbers.items()}
         _check_evaluator(evaluator, task)
         H, S, A = task.horizon, task.num_states, task.num_actions
@@ -75,6 +90,12 @@ class OPDOP:
         self.task, self.evaluator = task, evaluator
         self.step_size, self.dual_step_size = numbers["step_size"], numbers["dual_step_size"]
         self.mixing, self.dual_bound = numbers["mixing"], numbers["dual_bound"]
+        self.dual_total = math.inf if dual_total == math.inf else _constant("dual_total", dual_total)
+        self.thresholds = task.thresholds + margin
+        if margin and (self.thresholds > task.horizon).any():
+            raise InvalidParameterError(
+                f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
+            )
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
@@ -83,12 +104,14 @@ class OPDOP:
                 "planned_episodes": task.episodes,
                 "slater_gap": task.slater_gap,
             }
-            constants = {"preset": "none", **numbers, **plan}
+            own = {"margin": margin} if margin else {}
+            own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
+            constants = {"preset": "none", **numbers, **own, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
-        self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
+        self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
         self._proposed: TabularPolicy | None = None
 
@@ -104,8 +127,9 @@ class OPDOP:
     ) -> OPDOP:
         """Return a learner with the constants of a preset, given as a `Preset`, or by name with its parameters.
 
-        Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
-        Raises InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
+        The constants depend on the task. Given an evaluator's class, the preset also chooses its radius and ridge; a
+        ready evaluator keeps its own. Without `dual_bound` the multipliers are bounded by 2H / Slater gap. Raises
+        InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
         """
         return cls._from(task, evaluator, Preset.of(preset, dual_bound, **parameters))
 
@@ -124,6 +148,8 @@ class OPDOP:
             dual_step_size=constants.dual_step_size,
             mixing=constants.mixing,
             dual_bound=constants.dual_bound,
+            dual_total=constants.dual_total,
+            margin=constants.margin if constants.dual_bound else 0.0,
             constants=constants.described(task),
             **own,
         )
@@ -149,15 +175,18 @@ class OPDOP:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self.task.checked(episode)
         self._by_action[:] = swapped(self._proposed.table)
-        update_dual(  # line 9
-            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
-        )
+        self._update_dual()
         estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+
+    def _update_dual(self) -> None:
+        update_dual(  # line 9
+            self.dual, self.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound, self.dual_total
+        )
 
     def estimated_totals(self) -> NDArray[np.float64]:
         """Return <rho, V^k> of all signals, [1+I]."""
@@ -174,6 +203,10 @@ class OPDOP:
     def estimates(self) -> Estimates:
         """The result of the last evaluation, Q^k and V^k; zero before the first."""
         return self._estimates
+
+    def observations(self) -> Data | None:
+        """Return the data that the evaluator has; None if it keeps none from which certificates can be made."""
+        return self.evaluator.observations() if isinstance(self.evaluator, Observing) else None
 
     def diagnostics(self) -> dict[str, float]:
         """Return the optimistic estimates and the multipliers of the last episode."""
@@ -252,12 +285,13 @@ class OPDOP:
             dual=self.dual,
             utility_estimates=self.utility_estimates,
             touched=self._estimates.touched,
-            thresholds=self.task.thresholds,
+            thresholds=self.thresholds,
             initial=self.task.initial,
             step_size=self.step_size,
             dual_step_size=self.dual_step_size,
             mixing=self.mixing,
             dual_bound=self.dual_bound,
+            dual_total=self.dual_total,
         )
         done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates
@@ -296,7 +330,7 @@ def _made(evaluator: Any, task: Task, constants: Constants) -> Evaluator:
         found: Evaluator = evaluator(task, radius=constants.radius, ridge=constants.ridge)
     except (TypeError, AttributeError) as error:  # it does not take these arguments, so it makes something else
         reason = printable(str(error))
-        raise InvalidParameterError(f"{shown(evaluator)} makes no evaluator: {reason}.") from error
+        raise InvalidParameterError(f"{shown(evaluator)} cannot make an evaluator: {reason}.") from error
     return found
 
 
@@ -311,4 +345,4 @@ class OPPO(OPDOP):
 
     @classmethod
     def _constants(cls, task: Task, preset: Preset) -> Constants:
-        return super()._constants(task, preset).unconstrained()
+        return super()._constants(task, preset).unconstrained(task)

@@ -1,4 +1,4 @@
-"""The sizes of learners, evaluators and arrays are compared with a task's before compiled code, which checks none."""
+"""Compare the sizes of learners, evaluators and arrays with a task's, because compiled code does not check them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def as_task(task: Any) -> Task:
 
 
 def check_same_sizes(what: str, theirs: Any, ours: Task, *, visitors: int = 0) -> None:
-    """Raise InvalidParameterError unless a part's task has the sizes of another, or so many states more."""
+    """Raise InvalidParameterError unless a part's task has the sizes of ours, or `visitors` states more."""
     for name in ("horizon", "num_states", "num_actions", "num_constraints"):
         found = getattr(theirs, name, None)
         if found != getattr(ours, name) and not (name == "num_states" and found == ours.num_states + visitors):
@@ -90,12 +90,12 @@ def check_same_sizes(what: str, theirs: Any, ours: Task, *, visitors: int = 0) -
 
 
 def as_learner(learner: Any, task: Task) -> Learner:
-    """Return a learner; raises InvalidParameterError if it is none, or if its task has other sizes than this one."""
+    """Return a learner; raises InvalidParameterError if it is not one, or if its task has other sizes than this one."""
     methods = ("propose", "learn", "diagnostics", "state", "restore")
     missing = [name for name in methods if not callable(getattr(learner, name, None))]
     if isinstance(learner, type) or missing:
         lacks = "it is a class, not an object of it" if isinstance(learner, type) else f"it has no {missing[0]}()"
-        raise InvalidParameterError(f"{shown(learner)} is no learner: {lacks}.")
+        raise InvalidParameterError(f"{shown(learner)} is not a learner: {lacks}.")
     if not isinstance(getattr(learner, "constants", {}), Mapping):
         raise InvalidParameterError(f"the learner's constants are {shown(learner.constants)}; expected a dictionary.")
     # Where states are continuous, a learner has H + 1 places for visited ones; see `with_visitors`.

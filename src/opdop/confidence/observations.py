@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class Observations:
         signal_sums: observed signals added up, [1+I, M*S*A].
         possible_starts, possible: the declared possible successors of each row, in the same way; [1] and [0] if every
             state may follow. [L*S*A + 1], [listed].
+        stationary, stationary_signals: whether the kernel and the signals are declared to be the same at every stage;
+            `as_declared` then pools them.
 
     Raises InvalidModelError if the arrays do not fit each other.
     """
@@ -61,11 +64,14 @@ class Observations:
     noisy: bool = False
     possible_starts: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     possible: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    stationary: bool = False
+    stationary_signals: bool = False
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
             object.__setattr__(self, name, as_size(name, getattr(self, name)))
-        object.__setattr__(self, "noisy", as_flag("noisy", self.noisy))
+        for name in ("noisy", "stationary", "stationary_signals"):
+            object.__setattr__(self, name, as_flag(name, getattr(self, name)))
         self._set("thresholds", np.atleast_1d(as_floats("thresholds", self.thresholds, "[I]")))
         self._set("initial", as_floats("initial", self.initial, "[S]"))
         if self.initial.shape != (self.num_states,) or self.thresholds.ndim != 1 or not self.thresholds.size:
@@ -103,25 +109,32 @@ class Observations:
         """Whether possible successors are declared; otherwise every state may follow."""
         return len(self.possible_starts) > 1
 
-    @property
+    @cached_property
     def number(self) -> Ints:
         """How often each row's next state was observed, [L*S*A]."""
         return add_by_row(self.starts, self.seen)
 
     def kernel(self) -> Sparse:
         """Return the empirical transitions P_n; the row of a pair that was never visited is empty."""
+        return self._kernel
+
+    @cached_property
+    def _kernel(self) -> Sparse:
         share = self.seen / np.repeat(self.number, np.diff(self.starts))
         return Sparse(self.starts, self.successors, share)
 
     def with_thresholds(self, thresholds: Any) -> Observations:
-        """Return the same data with other thresholds, [I] or one number."""
+        """Return the same data with other thresholds, [I] or one number.
+
+        Raises InvalidModelError if there are more or fewer than before.
+        """
         bounds = np.atleast_1d(as_floats("thresholds", thresholds, "[I]"))
         if bounds.shape != self.thresholds.shape:
             raise InvalidModelError(f"thresholds have shape {list(bounds.shape)}; expected [{self.num_constraints}].")
         return replace(self, thresholds=bounds)
 
     def with_possible(self, possible: Any) -> Observations:
-        """Declare the possible successors: True where one is possible, [H, S, A, S] or [S, A, S].
+        """Return the same data with possible successors declared: True where possible, [H, S, A, S] or [S, A, S].
 
         Raises InvalidModelError if another successor was observed, or a pair has none.
         """
@@ -159,12 +172,22 @@ class Observations:
             )
         return changed
 
+    def as_declared(self, stationary: bool | None = None) -> Observations:
+        """Return the data pooled as they are declared; `stationary` replaces the declaration about the kernel.
+
+        Raises InvalidModelError if the kernel is declared not to be stationary and its visits are pooled already.
+        """
+        if stationary is False and self.kernel_stages < self.horizon:
+            raise InvalidModelError("the visits of all stages were pooled when they were counted; they stay so.")
+        kernel = self.stationary if stationary is None else as_flag("stationary", stationary)
+        return self.pooled(kernel=kernel, signals=self.stationary_signals)
+
     def merged(self, other: Observations) -> Observations:
-        """Return the data of both sets together; their sizes, thresholds and first states must be the same.
+        """Return these data and the `other` together; their sizes, thresholds and first states must be the same.
 
         Raises InvalidModelError if they are not, or if a signal without noise has two values at one place.
         """
-        for name in ("horizon", "num_states", "num_actions", "noisy", "kernel_stages", "signal_stages"):
+        for name in (*_SIZES, "kernel_stages", "signal_stages"):
             if getattr(self, name) != getattr(other, name):
                 found = f"{name} is {getattr(self, name)} in one and {getattr(other, name)} in the other"
                 raise InvalidModelError(f"the two data sets do not fit together: {found}.")
@@ -198,7 +221,10 @@ class Observations:
         return self.signal_sums / np.maximum(self.signal_number, 1)
 
     def refuted(self, row: int, what: str = "at one place") -> InvalidModelError:
-        """Return the error for a signal that was declared deterministic and is not; `row` is one of its rows."""
+        """Return the error for a signal that was declared deterministic and is not.
+
+        `row` is one of its rows, and `what` says where its values differ.
+        """
         stage, pair = divmod(int(row), self.num_states * self.num_actions)
         state, action = divmod(pair, self.num_actions)
         where = f"state {state}, action {action}" + (f", stage {stage}" if self.signal_stages > 1 else "")
@@ -238,6 +264,7 @@ class Observations:
         initial: Any,
         noisy: bool = False,
         by_action: bool = False,
+        kernel_stages: int | None = None,
     ) -> Observations:
         """Return the data of transitions given one by one, in any order, and repeated or not.
 
@@ -252,15 +279,16 @@ class Observations:
             initial: the distribution of the first state, [S].
             noisy: whether signals are random.
             by_action: the order of the rows.
+            kernel_stages: 1 if the rows of the transitions are those of all stages pooled, x*A + a; otherwise H.
 
-        Transitions whose rows are all of one stage, where H > 1, must be given with the rows of all H stages; use
-        `pooled` to add the stages up.
+        Raises InvalidModelError if a number is out of range or the arrays do not fit each other.
         """
         H, S, A = (as_size(n, v) for n, v in (("horizon", horizon), ("states", num_states), ("actions", num_actions)))
         check_memory(32.0 * H * S * A, f"observations of {H:,} stages, {S:,} states and {A:,} actions")
         rows, after = whole("row", row), whole("successor", successor)
+        stored = (H if kernel_stages is None else as_size("kernel_stages", kernel_stages)) * S * A
         times, counted = whole("seen", seen), whole("signal_number", np.asarray(signal_number).reshape(-1))
-        for name, values, size in (("row", rows, H * S * A), ("successor", after, S)):
+        for name, values, size in (("row", rows, stored), ("successor", after, S)):
             if values.size and not 0 <= values.min() <= values.max() < size:
                 raise InvalidModelError(f"{name} is {values.min()} to {values.max()}; expected 0 to {size - 1}.")
         if not rows.shape == after.shape == times.shape:
@@ -272,7 +300,7 @@ class Observations:
             rows = stage * S * A + (pair % S) * A + pair // S
             counted = np.swapaxes(counted.reshape(-1, A, S), -1, -2).reshape(-1)
             sums = np.swapaxes(sums.reshape(len(sums), -1, A, S), -1, -2).reshape(len(sums), -1)
-        starts, successors, numbers = as_lists(H * S * A, rows, after, times, S)
+        starts, successors, numbers = as_lists(stored, rows, after, times, S)
         return cls(
             horizon=H,
             num_states=S,
@@ -351,7 +379,7 @@ class Observations:
             raise self.refuted(first_index(spread > SAME_SIGNAL)[1], "at two stages")
 
 
-_SIZES = ("horizon", "num_states", "num_actions", "noisy")
+_SIZES = ("horizon", "num_states", "num_actions", "noisy", "stationary", "stationary_signals")
 _FIELDS = (
     *_SIZES,
     "thresholds",

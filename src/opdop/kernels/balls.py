@@ -85,31 +85,39 @@ def rank_states(balls, v):
 
 
 @njit(cache=True, fastmath=False)
-def move_mass(balls, row, v, out, n):
-    """Add to out [J, n] what the best member of a row's ball gains over its centre, in the expectation of v [J, S].
+def move_mass(balls, first_row, count, v, out):
+    """Add to out [J, count] what the best members of some rows' balls gain over their centres, in expectations of v.
 
     Half the width is moved to the best possible successor, from the worst successors first; less if it then has all.
+    v is [J, S], and the states have been ranked by it.
     """
-    half = 0.5 * balls.widths[row]
-    if half <= 0.0:
-        return
-    first, last = balls.starts[row], balls.starts[row + 1]
-    best = best_possible(balls, row)
-    room = 1.0
-    for entry in range(first, last):
-        if balls.successors[entry] == best:
-            room -= balls.probabilities[entry]
-    moved = min(half, room)
-    if moved <= 0.0:
-        return
-    for j in range(v.shape[0]):
-        out[j, n] += moved * v[j, best]
-    # Either sort the successors, or put them at their ranks among all states: whichever takes fewer steps.
-    count, S = last - first, balls.rank.shape[0]
-    if count * count <= 4 * S:
-        _take_sorted(balls, first, last, best, moved, v, out, n)
-    else:
-        _take_by_rank(balls, first, last, best, moved, v, out, n)
+    # The arrays are taken out of the tuple here: handed on as a whole, it would be copied for each row.
+    starts, successors, probabilities, widths = balls.starts, balls.successors, balls.probabilities, balls.widths
+    possible_starts, possible, rank, order = balls.possible_starts, balls.possible, balls.rank, balls.order
+    slots, S = balls.slots, balls.rank.shape[0]
+    everything = possible_starts.shape[0] == 1
+    for n in range(count):
+        row = first_row + n
+        half = 0.5 * widths[row]
+        if half <= 0.0:
+            continue
+        best = order[0]
+        if not everything:
+            best = best_of(possible[possible_starts[row] : possible_starts[row + 1]], rank)
+        mine = successors[starts[row] : starts[row + 1]]
+        chances = probabilities[starts[row] : starts[row + 1]]
+        moved = min(half, 1.0 - chance_of(best, mine, chances))
+        if moved <= 0.0:
+            continue
+        for j in range(v.shape[0]):
+            out[j, n] += moved * v[j, best]
+        # A short list is searched for its worst again and again; a long one is put at its ranks among all states.
+        if mine.shape[0] == S:
+            _take_in_order(order, chances, best, moved, v, out, n)
+        elif mine.shape[0] * mine.shape[0] <= 4 * S:
+            _take_by_search(rank, mine, chances, best, moved, v, out, n)
+        else:
+            _take_by_rank(rank, slots, mine, chances, best, moved, v, out, n)
 
 
 @njit(cache=True, fastmath=False)
@@ -117,55 +125,81 @@ def best_possible(balls, row):
     """Return the best of a row's possible successors, by the ranks."""
     if balls.possible_starts.shape[0] == 1:
         return balls.order[0]
-    best = np.int64(balls.possible[balls.possible_starts[row]])
-    for place in range(balls.possible_starts[row] + 1, balls.possible_starts[row + 1]):
-        y = np.int64(balls.possible[place])
-        if balls.rank[y] < balls.rank[best]:
-            best = y
+    return best_of(balls.possible[balls.possible_starts[row] : balls.possible_starts[row + 1]], balls.rank)
+
+
+@njit(cache=True, fastmath=False)
+def best_of(states, rank):
+    """Return the best of some states, by the ranks."""
+    best = np.int64(states[0])
+    for place in range(1, states.shape[0]):
+        if rank[states[place]] < rank[best]:
+            best = np.int64(states[place])
     return best
 
 
 @njit(cache=True, fastmath=False)
-def _take_sorted(balls, first, last, best, moved, v, out, n):
-    """Take the mass from the worst successors but the best state, after an insertion sort of the row's list."""
-    slots, rank, successors = balls.slots, balls.rank, balls.successors
-    count = 0
-    for entry in range(first, last):  # slots: the list's entries from the worst to the best
-        place = count
-        while place > 0 and rank[successors[slots[place - 1]]] < rank[successors[entry]]:
-            slots[place] = slots[place - 1]
-            place -= 1
-        slots[place] = entry
-        count += 1
-    left = moved
-    for place in range(count):
-        left = _take(balls, slots[place], best, left, v, out, n)
-        slots[place] = -1
+def chance_of(y, successors, probabilities):
+    """Return the probability of a state in a list of ascending successors; 0 if it is not in it."""
+    low, high = 0, successors.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if successors[middle] < y:
+            low = middle + 1
+        else:
+            high = middle
+    if low < successors.shape[0] and successors[low] == y:
+        return probabilities[low]
+    return 0.0
 
 
 @njit(cache=True, fastmath=False)
-def _take_by_rank(balls, first, last, best, moved, v, out, n):
-    """The same, with the successors put at their ranks among all states."""
-    slots, rank, successors = balls.slots, balls.rank, balls.successors
-    for entry in range(first, last):
-        slots[rank[successors[entry]]] = entry
+def _take_in_order(order, chances, best, moved, v, out, n):
+    """Take mass from the worst states but the best one; the list has all states."""
+    left = moved
+    for place in range(order.shape[0] - 1, -1, -1):
+        y = order[place]
+        if y != best:
+            taken = min(chances[y], left)
+            for j in range(v.shape[0]):
+                out[j, n] -= taken * v[j, y]
+            left -= taken
+            if left <= 0.0:
+                return
+
+
+@njit(cache=True, fastmath=False)
+def _take_by_search(rank, mine, chances, best, moved, v, out, n):
+    """Take mass from the worst successors of a list but the best state, finding the next one each time."""
+    left, before = moved, rank.shape[0]
+    for _ in range(mine.shape[0]):
+        worst, entry = -1, 0
+        for k in range(mine.shape[0]):
+            if worst < rank[mine[k]] < before:
+                worst, entry = rank[mine[k]], k
+        before = worst
+        y = mine[entry]
+        if y != best:
+            taken = min(chances[entry], left)
+            for j in range(v.shape[0]):
+                out[j, n] -= taken * v[j, y]
+            left -= taken
+            if left <= 0.0:
+                return
+
+
+@njit(cache=True, fastmath=False)
+def _take_by_rank(rank, slots, mine, chances, best, moved, v, out, n):
+    """The same, with the list put at its ranks among all states; slots are -1 before and after."""
+    for k in range(mine.shape[0]):
+        slots[rank[mine[k]]] = k
     left = moved
     for place in range(slots.shape[0] - 1, -1, -1):
-        if left <= 0.0:
-            break
-        if slots[place] >= 0:
-            left = _take(balls, slots[place], best, left, v, out, n)
-    for entry in range(first, last):
-        slots[rank[successors[entry]]] = -1
-
-
-@njit(cache=True, fastmath=False)
-def _take(balls, entry, best, left, v, out, n):
-    """Take mass from one successor, unless it is the best one; return what is left to take."""
-    y = balls.successors[entry]
-    taken = min(balls.probabilities[entry], left)
-    if y == best or taken <= 0.0:
-        return left
-    for j in range(v.shape[0]):
-        out[j, n] -= taken * v[j, y]
-    return left - taken
+        if left > 0.0 and slots[place] >= 0:
+            y = mine[slots[place]]
+            if y != best:
+                taken = min(chances[slots[place]], left)
+                for j in range(v.shape[0]):
+                    out[j, n] -= taken * v[j, y]
+                left -= taken
+        slots[place] = -1

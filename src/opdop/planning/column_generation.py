@@ -34,7 +34,7 @@ _SHIFT = 2.0
 
 
 def solve_by_column_generation(problem: Problem) -> Optimum:
-    """Return the exact optimum of a model with any number of constraints.
+    """Return the exact optimum of a problem with any number of constraints.
 
     Raises InfeasibleError if no policy satisfies all of them.
     """

@@ -14,7 +14,7 @@ from opdop.planning.optimum import ROUNDING, MixedCorners, ModelOracle, Optimum,
 
 
 def solve_by_dual_walk(problem: Problem) -> Optimum:
-    """Return the exact optimum of a model with one constraint.
+    """Return the exact optimum of a problem with one constraint.
 
     Raises InfeasibleError if no policy satisfies it, and InvalidParameterError if there are several.
     """

@@ -19,7 +19,10 @@ _INFEASIBLE = 2  # linprog's status
 
 
 def solve_lp(problem: Problem) -> Optimum:
-    """Return the exact optimum by three linear programs: largest slack, largest reward, and without constraints."""
+    """Return the optimum of a problem by three linear programs: largest slack, largest reward, and without constraints.
+
+    Raises InfeasibleError if no policy satisfies all constraints.
+    """
     cmdp = as_tabular(problem)
     flow, inflow, signals = occupancy_program(cmdp)
     slack = _solve_slack(cmdp, flow, inflow, signals)
@@ -43,6 +46,8 @@ def solve_lp(problem: Problem) -> Optimum:
         slater=Values.of(slater),
         method="linear program (HiGHS)",
         passes=0,
+        quantities=cmdp.display.quantities,
+        thresholds=cmdp.thresholds,
     )
 
 

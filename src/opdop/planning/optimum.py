@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
 from opdop.kernels.balls import Balls
+from opdop.kernels.ellipsoids import BlockEllipsoids, Ellipsoids
 from opdop.kernels.transitions import Transitions
-from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
+from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
+from opdop.model.display import price_scale, worth
 from opdop.model.validation import Floats, check_memory
 from opdop.planning.values import Values, policy_with_occupancy
 
@@ -22,7 +24,7 @@ ROUNDING = 1e-13
 FEASIBILITY = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
     """The largest reward under all constraints, a policy that attains it, and the multipliers that prove it.
 
@@ -38,6 +40,10 @@ class Optimum:
         slater: the values of the max-slack policy, which attains the Slater gap.
         method: how the optimum was found.
         passes: the number of backward inductions; 0 for a linear program.
+        quantities: the names and units of the problem.
+        thresholds: those of the problem, [I].
+
+    Numbers are in model units, those of signals in [0, 1]; `in_units`, `prices` and `print` give own units.
     """
 
     value: float
@@ -50,6 +56,38 @@ class Optimum:
     slater: Values
     method: str
     passes: int
+    quantities: tuple[Quantity, ...] = ()  # [1+I], the reward first; () shows model units
+    thresholds: Floats | None = None  # [I]
+
+    def in_units(self) -> dict[str, float]:
+        """Return the expected totals of `policy` in own units, by the names of the reward and the constraints."""
+        totals = [self.value, *map(float, self.utility_values)]
+        return {quantity.name: quantity.shown(total) for quantity, total in zip(self._shown, totals, strict=True)}
+
+    def prices(self) -> dict[str, float]:
+        """Return by name what one more unit of each budget, or one less of each threshold, is worth in own units."""
+        reward, *constrained = self._shown
+        return {
+            quantity.name: float(dual) * price_scale(reward, quantity)
+            for quantity, dual in zip(constrained, self.dual, strict=True)
+        }
+
+    @property
+    def _shown(self) -> tuple[Quantity, ...]:
+        return self.quantities or Display.plain(len(self.dual)).quantities
+
+    def __str__(self) -> str:
+        """Return the value, and for each constraint its total and its price, in own units."""
+        reward, *constrained = self._shown
+        lines = [f"{reward.name}: {reward.shown(self.value):.6g} {reward.unit}".rstrip()]
+        for i, quantity in enumerate(constrained):
+            bound = quantity.name if self.thresholds is None else quantity.constraint(float(self.thresholds[i]))
+            price = worth(reward, quantity, float(self.dual[i])) if self.active[i] else "it costs nothing"
+            lines.append(f"{bound}: {quantity.shown(float(self.utility_values[i])):.6g}; {price}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Optimum({'; '.join(str(self).splitlines())})"
 
     @property
     def price(self) -> float:
@@ -79,11 +117,14 @@ class Oracle(Protocol):
         ...
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I], none negative; among several, one best for `second`."""
         ...
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that cannot be satisfied; `utilities` [I] are the max-slack policy's."""
+        """Return the error for constraints that cannot be satisfied.
+
+        `gap` is the negative largest slack, `utilities` [I] are the max-slack policy's.
+        """
         ...
 
 
@@ -111,7 +152,11 @@ class MixedCorners:
         slater: Floats,
         method: str,
     ) -> MixedCorners:
-        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out."""
+        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out.
+
+        The other arguments are the fields: the multipliers `dual` [I], the `slater_gap`, the `unconstrained` corner,
+        the totals `slater` [1+I] of the max-slack policy, and the name of the `method`.
+        """
         used = [m for m in range(len(corners)) if weights[m] > 0.0]
         shares = weights[used] / weights[used].sum()
         return cls(tuple(corners[m] for m in used), shares, dual, slater_gap, unconstrained, slater, method)
@@ -124,7 +169,10 @@ class MixedCorners:
 
 
 class ModelOracle:
-    """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
+    """Finds the deterministic policy of `cmdp` that is best for a weighted sum of signals, by one backward induction.
+
+    Raises InvalidModelError if solving the model would not fit into memory.
+    """
 
     def __init__(self, cmdp: TabularCMDP) -> None:
         H, S, A, I = cmdp.horizon, cmdp.num_states, cmdp.num_actions, cmdp.num_constraints
@@ -144,13 +192,16 @@ class ModelOracle:
         return self.cmdp.horizon
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I]; among policies that do, up to rounding, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I]; among several, up to rounding, one best for `second`."""
         cmdp = self.cmdp
         self.passes += 1
         return best_corner(cmdp.transitions, cmdp.signals, cmdp.horizon, cmdp.initial, weights, second)
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that no policy satisfies."""
+        """Return the error for constraints that no policy satisfies.
+
+        `gap` is the negative largest slack, `utilities` [I] are those of the max-slack policy.
+        """
         wanted = "; ".join(
             f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip()
             + ")"
@@ -167,7 +218,7 @@ class ModelOracle:
 
 
 def best_corner(
-    transitions: Transitions | Balls,
+    transitions: Transitions | Balls | Ellipsoids | BlockEllipsoids,
     signals: Floats,
     horizon: int,
     initial: Floats,
@@ -196,21 +247,23 @@ def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
         dual=mixture.dual,
         slater_gap=mixture.slater_gap,
         active=mixture.dual > FEASIBILITY,
-        policy=_mix(oracle.cmdp, mixture.corners, mixture.shares),
+        policy=mix_corners(oracle.cmdp.transitions, oracle.cmdp.num_actions, oracle.cmdp.initial, mixture),
         unconstrained=Values.of(mixture.unconstrained.totals),
         slater=Values.of(mixture.slater),
         method=mixture.method,
         passes=oracle.passes,
+        quantities=oracle.cmdp.display.quantities,
+        thresholds=oracle.cmdp.thresholds,
     )
 
 
-def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
+def mix_corners(transitions: Transitions, num_actions: int, initial: Floats, mixture: MixedCorners) -> TabularPolicy:
     """Return one Markov policy with the occupancy of a mixture of corners; the heaviest decides where none goes."""
-    A = cmdp.num_actions
+    A, corners, weights = num_actions, mixture.corners, mixture.shares
     policies = [TabularPolicy.deterministic(corner.actions, A) for corner in corners]
     visits = np.zeros(policies[0].table.shape)
     for corner, policy, weight in zip(corners, policies, weights, strict=True):
-        states = dynamic_programming.visit_by_actions(cmdp.transitions, corner.actions, A, cmdp.initial)
+        states = dynamic_programming.visit_by_actions(transitions, corner.actions, A, initial)
         visits += (weight * states)[:, :, None] * policy.table
     return policy_with_occupancy(visits, unvisited=policies[int(np.argmax(weights))].table)
 

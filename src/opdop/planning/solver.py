@@ -15,7 +15,7 @@ def solve(problem: Problem) -> Optimum:
         problem: a model, or a continuous problem, of which the discretisation is solved.
 
     Raises InfeasibleError, with the best achievable utilities, if no policy satisfies all constraints, and
-    InvalidModelError if this is no problem, or one that does not fit into memory.
+    InvalidModelError if `problem` is not a problem, or does not fit into memory.
 
     >>> import numpy as np
     >>> from opdop.model import TabularCMDP

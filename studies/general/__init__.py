@@ -1,0 +1,1 @@
+"""Compare learners on problems that nobody tuned on: a training half for choosing, a validation half for reporting."""
