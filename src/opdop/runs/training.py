@@ -8,6 +8,7 @@ same seed gives bitwise the same run either way, in pieces of any size, interrup
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,20 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
 from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
-from opdop.confidence import Observations
-from opdop.confidence.data import Data
+from opdop.confidence import Certificate, Certifier, Observations
+from opdop.confidence.data import Data, confidence_set
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
     CompiledSimulator,
-    Display,
     Episode,
     InvalidModelError,
     InvalidParameterError,
@@ -70,6 +71,8 @@ from opdop.runs.files import (
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
+from opdop.runs.trail import Trail, trail_table
+from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
@@ -81,7 +84,10 @@ Trainable = str | Problem | Simulator
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; given to the `progress` callback about ten times a second."""
+    """How far a run is; given to the `progress` callback about ten times a second.
+
+    Regret and violations are NaN where the model is not known.
+    """
 
     episode: int
     episodes: int
@@ -89,6 +95,8 @@ class Progress:
     violation: float
     hard_violation: float
     dual: Floats  # [I]
+    certified_gap: float = math.nan  # of the recommended policy, in model units; NaN where none was certified yet
+    keeps_constraints: bool = False  # whether that policy is certified to keep every constraint
 
 
 def train(
@@ -106,6 +114,8 @@ def train(
     noisy: bool = False,
     stationary: bool | None = None,
     task: Task | None = None,
+    until: float | str | None = None,
+    certificates: int = 0,
     measure_every: int = 1,
     records: int = 1000,
     checkpoint: str | Path | None = None,
@@ -129,12 +139,20 @@ def train(
             raised by the smallest `margin` with which, by the theorem, all episodes together have no violation.
         planned_episodes: K in the constants, if it is not `episodes`.
         failure_probability: the probability with which the preset's guarantee may fail.
-        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
+        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model. Where the model is not
+            known and nothing is said, the bound on the multipliers begins at 2 and grows: see `GrowingBound`.
         dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
         stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
             observes; by default as the model says. For a simulator whose model is not known, `task` says it.
-        task: what the learner is told, for a simulator whose model is not known.
+        task: what the learner is told, for a simulator whose model is not known. It may leave the Slater gap, the
+            failure probability and `noisy` to the arguments above; where both differ, that is an error.
+        until: end before all episodes are played, once a policy is certified to keep every constraint and to be this
+            near to the best policy that does: a share of the reward range, such as 0.05, or a text with the reward's
+            unit, such as "0.2 steps". Checked whenever the episodes have grown by a tenth; `run.certified_at` says at
+            which one it was certified. The certificates may all be wrong with probability `failure_probability`.
+        certificates: record the certificate of the recommended policy at about this many sizes of the data, in
+            `run.certificates`; each takes some milliseconds, or longer if the problem is large or has many constraints.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
         records: the number of episodes that the history keeps; its sums contain all episodes.
@@ -274,14 +292,13 @@ class _Trainer:
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
-        elif task is not None:
-            self.display = Display.plain(task.num_constraints)
-            self.origin["task"] = facts_of(self.simulator, task)
         else:
-            raise InvalidParameterError(
-                f"{type(problem).__name__} is a simulator whose model is not known: describe it with "
-                "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
+            task = task_of(config, self.simulator, task, before)
+            config = config.but(
+                slater_gap=task.slater_gap, failure_probability=task.failure_probability, noisy=task.noisy
             )
+            self.display = display_of(self.simulator, task)
+            self.origin["task"] = facts_of(self.simulator, task)
         self.task = task
         self.config = config.but(
             problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
@@ -298,11 +315,21 @@ class _Trainer:
         self.reservoir: list[Floats] = []
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(config.seed).spawn(1)[0])
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # of the last episode
+        reward = self.display.quantities[0]
+        planned, I = task.episodes, task.num_constraints
+        self.trail = Trail.of(config.until, config.certificates, planned, task.horizon, reward, I)
+        if self.trail.is_on and self._observations() is None:
+            raise InvalidParameterError(
+                f"{self.config.algorithm} keeps no data from which a certificate can be made; leave out "
+                f"{'until' if config.until else 'certificates'}, or use another algorithm."
+            )
         self.seconds = 0.0
 
-    def _build(self) -> Learner:
+    def _build(self) -> Any:
         config = self.config
         preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
+        if self.cmdp is None and self.task.slater_gap is None and config.dual_bound is None:
+            return build_growing(config.algorithm, self.task, preset)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
 
@@ -341,19 +368,21 @@ class _Trainer:
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
                 self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
-            while self.recorder.episodes < self.target:
+            while self.recorder.episodes < self.target and not self.trail.is_met:
                 tick = time.monotonic()
-                count = min(size, self.target - self.recorder.episodes)
+                count = min(size, min(self.target, self.trail.next) - self.recorder.episodes)
                 try:
                     self._play(count)
                 except InvalidModelError:  # an observation out of its range, or an episode that does not fit
                     if folder is not None and self._is_even():
                         self.save(folder / CHECKPOINT)
                     raise
+                if piece is None:
+                    size = next_size(size, (time.monotonic() - tick) / count)
+                if self.recorder.episodes == self.trail.next:
+                    self.trail.add(self.recorder.episodes, *self._certified())
                 now = time.monotonic()
                 self.seconds = before + now - began
-                if piece is None:
-                    size = next_size(count, (now - tick) / count)
                 if progress is not None:
                     progress(self._progress())
                 if folder is None or interrupts.pending is not None or now - saved >= checkpoint_seconds:
@@ -454,14 +483,27 @@ class _Trainer:
     def _progress(self) -> Progress:
         record = self.recorder
         dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
-        return Progress(
-            record.episodes,
-            self.target,
-            record.current("regret"),
-            record.current("violation"),
-            record.current("hard_violation"),
-            dual,
-        )
+        names = "regret", "violation", "hard_violation"
+        regret, violation, hard = (np.nan if self.cmdp is None else record.current(name) for name in names)
+        trail = self.trail
+        return Progress(record.episodes, self.target, regret, violation, hard, dual, trail.gap, trail.keeps_constraints)
+
+    def _certified(self) -> tuple[Certificate, Floats | None]:
+        """Return the certificate of the recommended policy, and the true values of that policy if they are known."""
+        data = self._observations()
+        assert data is not None
+        confidence = confidence_set(data.as_declared(), self.config.failure_probability)
+        certificate = Certifier(confidence, self.display).recommend([TabularPolicy.trusted(self.policy)])
+        return certificate, None if self.cmdp is None else evaluate(self.cmdp, certificate.policy).totals
+
+    def _certificates(self) -> pl.DataFrame | None:
+        """Return the certificates of the run, the last one at its last episode; None if none were asked for."""
+        if not self.trail.is_on:
+            return None
+        rows, played = list(self.trail.rows), self.recorder.episodes
+        if not rows or rows[-1][0] != played:
+            rows.append(self.trail.row(played, *self._certified()))
+        return trail_table(np.array(rows), self.trail.columns)
 
     def _result(self) -> Run:
         policy = TabularPolicy.trusted(self.policy.copy(), self.space)
@@ -480,12 +522,13 @@ class _Trainer:
             average=Values.of(sums / self.recorder.episodes),
             thresholds=np.array(self.task.thresholds),
             display=self.display,
-            config=self.config.but(episodes=self.recorder.episodes),
+            config=self.config.but(episodes=self.target),
             origin=dict(self.origin),
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
             observations=self._observations(),
+            certificates=self._certificates(),
         )
 
     def _observations(self) -> Data | None:
@@ -512,6 +555,7 @@ class _Trainer:
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
+        arrays |= self.trail.state()
         if self.reservoir:
             arrays["reservoir"] = np.array(self.reservoir)
         return meta, arrays
@@ -574,6 +618,7 @@ class _Trainer:
         self.learner.restore(under(arrays, "learner."))
         self.recorder.restore(under(arrays, "recorder."))
         episodes = self.recorder.episodes
+        self.trail.restore(arrays, episodes)
         if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
             raise OpdopError("learner and history are not at the same episode.")
         if self.cmdp is None and episodes:

@@ -22,7 +22,7 @@ from opdop.envs import Parameter, environments
 from opdop.model import InvalidParameterError, suggestion
 from opdop.model.validation import printable, shown
 from opdop.runs import RunConfig, settings
-from opdop.runs.config import LARGEST_SEED, exact_text, positive, whole
+from opdop.runs.config import ADDED, LARGEST_SEED, exact_text, positive, whole
 from opdop.runs.files import file_name, open_regular
 
 MOST_RUNS = 100_000
@@ -56,10 +56,13 @@ def shared_settings() -> tuple[str, ...]:
 def key_of(job: RunConfig) -> str:
     """Return the name of the folder of a job's run: a few words, and a digest of its whole configuration.
 
-    The digest has 128 bits and covers every setting exactly, so different runs have different keys.
+    The digest has 128 bits and covers every setting exactly, so different runs have different keys. Settings that were
+    added later count only where they are not at their defaults, so that the keys of earlier runs stay.
     """
     words = "-".join(map(str, (job.problem, job.algorithm, job.preset, job.seed)))
-    canonical = json.dumps(job.record(), sort_keys=True)
+    usual = RunConfig()
+    counted = {k: v for k, v in job.record().items() if k not in ADDED or v != getattr(usual, k)}
+    canonical = json.dumps(counted, sort_keys=True)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_DIGITS]
     return f"{file_name(words)[:_LONGEST_WORDS]}-{digest}"
 

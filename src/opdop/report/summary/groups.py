@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,6 +205,19 @@ def collect(folder: str | Path) -> Collection:
     return Collection(root.resolve().name, sections, tuple(missing), _manifest(root), _text(root / SPEC))
 
 
+def realised_runs(folder: str | Path) -> dict[str, Run]:
+    """Return the run in a folder, or all runs below it, by place; empty if the model of one of them is known."""
+    root = folder_at(folder)
+    found = {}
+    for place in _places(root) if root.is_dir() else ():
+        with contextlib.suppress(OpdopError):
+            run = Run.load(place)
+            if run.optimum is not None:
+                return {}
+            found[place.relative_to(root).as_posix()] = run
+    return found
+
+
 def gather(runs: Iterable[Run], name: str = "runs") -> Collection:
     """Group runs that are in memory, as `collect` does with those in a folder."""
     found, missing = {}, []
@@ -243,7 +257,7 @@ def _checked(run: Run) -> Run:
         if not (np.abs(numbers) <= limit).all():  # also if one is NaN
             raise OpdopError(f"its {what} has a number that is not finite, or beyond {limit:.6g}.")
     try:
-        json.dumps([summary.record(), card_lines(summary)], default=str)
+        json.dumps([summary.record(certificate=False), card_lines(summary)], default=str)
         shlex.join(run.config.command())
     except Exception as error:  # constants and settings of such a run may be anything
         raise OpdopError(f"it cannot be summarised ({type(error).__name__}: {error}).") from error
