@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from opdop.algorithms.task import Task
+from opdop.confidence.radii import self_normalised_radii
 from opdop.kernels.balls import log_pairs_of_sets
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.model import InvalidParameterError, OpdopError, suggestion
@@ -275,17 +276,16 @@ class SelfNormalisedRadius:
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule for a task, its features and a ridge, as the kernels use it."""
-        H, J = task.horizon, 1 + task.num_constraints
-        share = task.failure_probability / (4.0 if task.noisy else 2.0)
-        slack = 2.0 * math.log(J * H * features.blocks / share)
-        span = np.arange(H - 1, -1, -1.0)
-        return LinearRadii(
-            noise=self.scale * span / 2.0,
-            slack=slack,
-            bias=np.full(H, self.scale * math.sqrt(ridge) * features.kernel_norm),
-            signal_noise=self.scale * (0.5 if task.noisy else 0.0),
-            signal_slack=slack,
-            signal_bias=self.scale * math.sqrt(ridge) * features.signal_norm,
+        return self_normalised_radii(
+            horizon=task.horizon,
+            signals=1 + task.num_constraints,
+            blocks=features.blocks,
+            share=task.failure_probability / (4.0 if task.noisy else 2.0),
+            noisy=task.noisy,
+            ridge=ridge,
+            kernel_norm=features.kernel_norm,
+            signal_norm=features.signal_norm,
+            scale=self.scale,
         )
 
 

@@ -73,15 +73,24 @@ class Certificate:
 
     def sentences(self) -> list[str]:
         """Return the certificate in sentences, in the problem's own units; bounds are rounded to the safe side."""
+        first, *others = self.statements()
+        return [f"{self.lead}: {first}", *others]
+
+    @property
+    def lead(self) -> str:
+        """The words before everything that the certificate states."""
+        return f"With probability at least {100.0 * (1.0 - self.failure_probability):g} %"
+
+    def statements(self, *, pairs: bool = True) -> list[str]:
+        """Return the sentences without their lead; `pairs` names those that the data say too little about."""
         reward, *quantities = self.display.quantities
-        lead = f"With probability at least {100.0 * (1.0 - self.failure_probability):g} %:"
         bounds = [
             f"{quantity.name} {_bound(quantity, low)} per episode"
             for quantity, low in zip(quantities, self.utility_lower, strict=True)
         ]
         if self.proves_infeasible:
-            return [f"{lead} {'; '.join(bounds)}; no policy keeps every constraint."]
-        sentences = [f"{lead} {'; '.join([*bounds, self._optimality(reward)])}."]
+            return [f"{'; '.join(bounds)}; no policy keeps every constraint."]
+        sentences = [f"{'; '.join([*bounds, self._optimality(reward)])}."]
         for quantity, threshold, slack in zip(quantities, self.thresholds, self.slack, strict=True):
             if slack < -FEASIBILITY * self.horizon:
                 most = _rounded(abs(quantity.shown_difference(slack)), up=True)
@@ -89,7 +98,7 @@ class Certificate:
                 sentences.append(
                     f"The constraint {quantity.constraint(threshold)} may be violated, by at most {most}{unit}."
                 )
-        if not self.keeps_constraints and self.uncertain_pairs:
+        if pairs and not self.keeps_constraints and self.uncertain_pairs:
             sentences.append(f"The data say too little about: {self._pairs()}.")
         return sentences
 
@@ -174,6 +183,12 @@ class Certifier:
             uncertain_pairs=confidence.uncertain_pairs(_heaviest(policy), _PAIRS),
         )
 
+    @staticmethod
+    def keeps(confidence: ConfidenceSet, policy: Any) -> bool:
+        """Return whether a confidence set certifies that a policy keeps every constraint."""
+        slack = _of_parts(confidence.lower, policy)[1:] - confidence.thresholds
+        return bool((slack >= -FEASIBILITY * confidence.horizon).all())
+
     def recommend(self, candidates: Iterable[Any] = ()) -> Certificate:
         """Return the certificate of the best policy that is certified to keep every constraint.
 
@@ -193,14 +208,14 @@ class Certifier:
     def _lower(self, policy: Any) -> Floats:
         return _of_parts(self.confidence.lower, policy)
 
-    def _plans(self) -> Iterator[tuple[TabularPolicy, Floats]]:
+    def _plans(self) -> Iterator[tuple[Any, Floats]]:
         """Yield plans and their lower bounds [1+I]: the safest one, and those of `_raised` for each planner."""
         safest = self.confidence.safest()
         yield safest, self._lower(safest)
         for planner in self.confidence.planners():
             yield from self._raised(planner)
 
-    def _raised(self, planner: Planner) -> Iterator[tuple[TabularPolicy, Floats]]:
+    def _raised(self, planner: Planner) -> Iterator[tuple[Any, Floats]]:
         """Yield plans for raised thresholds; their lower bounds approach the thresholds.
 
         A plan's lower bounds are below its values on the data by some margin. The thresholds are raised by it, again

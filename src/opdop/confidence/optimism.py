@@ -54,14 +54,21 @@ class OptimisticOracle:
 
         `gap` is the negative largest slack, `utilities` [I] are those of the best case.
         """
-        sure = 100.0 * (1.0 - self.confidence.failure_probability)
-        return InfeasibleError(
-            f"with probability at least {sure:g} %, no policy satisfies all constraints: even the best case that the "
-            f"data allow is short by {-gap:.6g}. As utilities: thresholds {listed(self.thresholds)}, best case "
-            f"{listed(utilities)}. Lower the thresholds.",
-            best_utilities=utilities,
-            slater_gap=float(gap),
-        )
+        return infeasible_by_data(self.confidence.failure_probability, self.thresholds, gap, utilities)
+
+
+def infeasible_by_data(
+    failure_probability: float, thresholds: Floats, gap: float, utilities: Floats
+) -> InfeasibleError:
+    """Return the error for thresholds [I] that even the best case is short of; its utilities [I] are given."""
+    sure = 100.0 * (1.0 - failure_probability)
+    return InfeasibleError(
+        f"with probability at least {sure:g} %, no policy satisfies all constraints: even the best case that the data "
+        f"allow is short by {-gap:.6g}. As utilities: thresholds {listed(thresholds)}, best case {listed(utilities)}. "
+        "Lower the thresholds.",
+        best_utilities=utilities,
+        slater_gap=float(gap),
+    )
 
 
 class EmpiricalOracle:

@@ -15,11 +15,16 @@ import numpy as np
 
 from opdop.model import InvalidParameterError
 from opdop.model.validation import MOST_EPISODES, as_flag, as_number, check_failure_probability, is_number, shown
+from opdop.runs.trail import check_until
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
 DEFAULT_EPISODES = 100_000
-ADDED = ("stationary",)  # settings that runs of earlier versions do not have: they have the default
+ADDED = (
+    "stationary",
+    "until",
+    "certificates",
+)  # settings that runs of earlier versions do not have: they have the default
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
 
@@ -181,6 +186,23 @@ class RunConfig:
         flag="--stationary/--per-stage",
         help="Whether the kernel is the same at every stage; by default as the problem says.",
         label="stationary {}",
+    )
+    until: str | None = _setting(
+        None,
+        check_until,
+        flag="--until",
+        metavar="GAP",
+        help="End once a policy is certified to keep every constraint and to be this near to the best: a share of the "
+        "reward range, as 0.05, or own units, as '0.2 steps'.",
+        label="until {}",
+    )
+    certificates: int = _setting(
+        0,
+        whole(0, 1000),
+        flag="--certificates",
+        metavar="N",
+        help="Record the certificate at about N sizes of the data, for figures.",
+        label="{} certificates",
     )
     measure_every: int = _setting(
         1,

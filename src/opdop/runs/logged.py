@@ -32,7 +32,7 @@ def read_log(table: Any, task: Task, *, display: Display | None = None) -> Obser
 
     Raises InvalidModelError, naming column and row, if something is missing, out of range or contradictory.
     """
-    columns = _read(table)
+    columns = read_table(table)
     H, S, A, I = task.horizon, task.num_states, task.num_actions, task.num_constraints
     names = (display.state_names, display.action_names) if display is not None else ((), ())
     episode = _column(columns, "episode")
@@ -57,8 +57,11 @@ def read_log(table: Any, task: Task, *, display: Display | None = None) -> Obser
     return replace(data, stationary=task.stationary, stationary_signals=task.stationary_signals)
 
 
-def _read(table: Any) -> Any:
-    """Return something whose columns are found by name."""
+def read_table(table: Any) -> Any:
+    """Return something whose columns are found by name: a table, or the content of a Parquet or CSV file.
+
+    Raises InvalidParameterError or InvalidModelError if it is none, or cannot be read.
+    """
     if not isinstance(table, (str, Path)):
         if hasattr(table, "columns") or isinstance(table, dict):
             return table

@@ -15,21 +15,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.confidence import Certificate, Observations
-from opdop.confidence.data import Data
+from opdop.confidence import Certificate
+from opdop.confidence.data import Data, data_of_arrays
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
+from opdop.runs import trail
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
 from opdop.runs.summary_text import summary_text
+from opdop.runs.trail import goal_of
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
 KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
 _OF_DATA = "observed."
+_OF_CERTIFICATES = "certificates."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +59,7 @@ class Run:
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
     observations: Data | None = field(default=None, repr=False)  # from which certificates are made
+    certificates: pl.DataFrame | None = field(default=None, repr=False)  # as the data grew; None if not asked for
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -99,6 +103,17 @@ class Run:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
+
+    @property
+    def certified_at(self) -> int | None:
+        """The episode at which a policy was certified to be as good as `until` asks; None if that did not happen."""
+        table = self.certificates
+        if table is None or self.config.until is None or not len(table):
+            return None
+        goal = goal_of(self.config.until, self.policy.table.shape[0], self.display.quantities[0])
+        last = table.row(-1, named=True)
+        met = last["keeps_constraints"] and last["optimum_upper"] - last["reward_lower"] <= goal
+        return int(last["episode"]) if met else None
 
     def certificate(
         self,
@@ -168,6 +183,8 @@ class Run:
             arrays["last"] = self.last.totals
         if self.observations is not None:
             arrays |= prefixed(_OF_DATA, self.observations.arrays())
+        if self.certificates is not None:
+            arrays |= {f"{_OF_CERTIFICATES}{column.name}": column.to_numpy() for column in self.certificates}
         if self.optimum is not None:
             best = self.optimum
             arrays |= {
@@ -221,14 +238,27 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         constants=meta["constants"],
         seconds=_number(meta["seconds"]),
         observations=_observations_of(arrays, policy, I),
+        certificates=_certificates_of(arrays, I),
     )
+
+
+def _certificates_of(arrays: Arrays, constraints: int) -> pl.DataFrame | None:
+    found = under(arrays, _OF_CERTIFICATES)
+    if not found:
+        return None
+    names = trail.columns(constraints)
+    _check(list(found) == names and len({column.shape for column in found.values()}) == 1, "list of certificates")
+    kinds = {"episode": np.int64, "keeps_constraints": np.bool_}
+    _check(all(column.dtype == kinds.get(name, np.float64) for name, column in found.items()), "list of certificates")
+    _check(found["episode"].ndim == 1 and bool((np.diff(found["episode"]) > 0).all()), "list of certificates")
+    return pl.DataFrame(found)
 
 
 def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) -> Data | None:
     found = under(arrays, _OF_DATA)
     if not found:  # the learner kept none, or the run was saved by an earlier version
         return None
-    data = Observations.from_arrays(found)
+    data = data_of_arrays(found)
     sizes = data.horizon, data.num_states, data.num_actions, data.num_constraints
     _check(sizes == (*policy.table.shape, constraints), "observations")
     return data

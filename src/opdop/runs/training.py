@@ -8,6 +8,7 @@ same seed gives bitwise the same run either way, in pieces of any size, interrup
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
 from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
-from opdop.confidence import Observations
-from opdop.confidence.data import Data
+from opdop.confidence import Certificate, Certifier, Observations
+from opdop.confidence.data import Data, confidence_set
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
@@ -69,6 +71,7 @@ from opdop.runs.files import (
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
+from opdop.runs.trail import Trail, trail_table
 from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
@@ -92,6 +95,8 @@ class Progress:
     violation: float
     hard_violation: float
     dual: Floats  # [I]
+    certified_gap: float = math.nan  # of the recommended policy, in model units; NaN where none was certified yet
+    keeps_constraints: bool = False  # whether that policy is certified to keep every constraint
 
 
 def train(
@@ -109,6 +114,8 @@ def train(
     noisy: bool = False,
     stationary: bool | None = None,
     task: Task | None = None,
+    until: float | str | None = None,
+    certificates: int = 0,
     measure_every: int = 1,
     records: int = 1000,
     checkpoint: str | Path | None = None,
@@ -140,6 +147,12 @@ def train(
             observes; by default as the model says. For a simulator whose model is not known, `task` says it.
         task: what the learner is told, for a simulator whose model is not known. It may leave the Slater gap, the
             failure probability and `noisy` to the arguments above; where both differ, that is an error.
+        until: end before all episodes are played, once a policy is certified to keep every constraint and to be this
+            near to the best policy that does: a share of the reward range, such as 0.05, or a text with the reward's
+            unit, such as "0.2 steps". Checked whenever the episodes have grown by a tenth; `run.certified_at` says at
+            which one it was certified. The certificates may all be wrong with probability `failure_probability`.
+        certificates: record the certificate of the recommended policy at about this many sizes of the data, in
+            `run.certificates`; each takes some milliseconds, or longer if the problem is large or has many constraints.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
         records: the number of episodes that the history keeps; its sums contain all episodes.
@@ -302,6 +315,14 @@ class _Trainer:
         self.reservoir: list[Floats] = []
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(config.seed).spawn(1)[0])
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # of the last episode
+        reward = self.display.quantities[0]
+        planned, I = task.episodes, task.num_constraints
+        self.trail = Trail.of(config.until, config.certificates, planned, task.horizon, reward, I)
+        if self.trail.is_on and self._observations() is None:
+            raise InvalidParameterError(
+                f"{self.config.algorithm} keeps no data from which a certificate can be made; leave out "
+                f"{'until' if config.until else 'certificates'}, or use another algorithm."
+            )
         self.seconds = 0.0
 
     def _build(self) -> Any:
@@ -347,19 +368,21 @@ class _Trainer:
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
                 self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
-            while self.recorder.episodes < self.target:
+            while self.recorder.episodes < self.target and not self.trail.is_met:
                 tick = time.monotonic()
-                count = min(size, self.target - self.recorder.episodes)
+                count = min(size, min(self.target, self.trail.next) - self.recorder.episodes)
                 try:
                     self._play(count)
                 except InvalidModelError:  # an observation out of its range, or an episode that does not fit
                     if folder is not None and self._is_even():
                         self.save(folder / CHECKPOINT)
                     raise
+                if piece is None:
+                    size = next_size(size, (time.monotonic() - tick) / count)
+                if self.recorder.episodes == self.trail.next:
+                    self.trail.add(self.recorder.episodes, *self._certified())
                 now = time.monotonic()
                 self.seconds = before + now - began
-                if piece is None:
-                    size = next_size(count, (now - tick) / count)
                 if progress is not None:
                     progress(self._progress())
                 if folder is None or interrupts.pending is not None or now - saved >= checkpoint_seconds:
@@ -462,7 +485,25 @@ class _Trainer:
         dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
         names = "regret", "violation", "hard_violation"
         regret, violation, hard = (np.nan if self.cmdp is None else record.current(name) for name in names)
-        return Progress(record.episodes, self.target, regret, violation, hard, dual)
+        trail = self.trail
+        return Progress(record.episodes, self.target, regret, violation, hard, dual, trail.gap, trail.keeps_constraints)
+
+    def _certified(self) -> tuple[Certificate, Floats | None]:
+        """Return the certificate of the recommended policy, and the true values of that policy if they are known."""
+        data = self._observations()
+        assert data is not None
+        confidence = confidence_set(data.as_declared(), self.config.failure_probability)
+        certificate = Certifier(confidence, self.display).recommend([TabularPolicy.trusted(self.policy)])
+        return certificate, None if self.cmdp is None else evaluate(self.cmdp, certificate.policy).totals
+
+    def _certificates(self) -> pl.DataFrame | None:
+        """Return the certificates of the run, the last one at its last episode; None if none were asked for."""
+        if not self.trail.is_on:
+            return None
+        rows, played = list(self.trail.rows), self.recorder.episodes
+        if not rows or rows[-1][0] != played:
+            rows.append(self.trail.row(played, *self._certified()))
+        return trail_table(np.array(rows), self.trail.columns)
 
     def _result(self) -> Run:
         policy = TabularPolicy.trusted(self.policy.copy(), self.space)
@@ -481,12 +522,13 @@ class _Trainer:
             average=Values.of(sums / self.recorder.episodes),
             thresholds=np.array(self.task.thresholds),
             display=self.display,
-            config=self.config.but(episodes=self.recorder.episodes),
+            config=self.config.but(episodes=self.target),
             origin=dict(self.origin),
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
             observations=self._observations(),
+            certificates=self._certificates(),
         )
 
     def _observations(self) -> Data | None:
@@ -513,6 +555,7 @@ class _Trainer:
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
+        arrays |= self.trail.state()
         if self.reservoir:
             arrays["reservoir"] = np.array(self.reservoir)
         return meta, arrays
@@ -575,6 +618,7 @@ class _Trainer:
         self.learner.restore(under(arrays, "learner."))
         self.recorder.restore(under(arrays, "recorder."))
         episodes = self.recorder.episodes
+        self.trail.restore(arrays, episodes)
         if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
             raise OpdopError("learner and history are not at the same episode.")
         if self.cmdp is None and episodes:

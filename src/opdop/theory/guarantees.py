@@ -168,6 +168,8 @@ def guarantee(
 
 def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     """Return why there is no guarantee, or "" if the preset and the confidence rule have one."""
+    if "planner" in constants:
+        return "no bound for its planner is proved here; what its data prove is in its certificate"
     if preset == "practical":
         scale = constants.get("radius_scale")
         return (

@@ -257,7 +257,7 @@ def _checked(run: Run) -> Run:
         if not (np.abs(numbers) <= limit).all():  # also if one is NaN
             raise OpdopError(f"its {what} has a number that is not finite, or beyond {limit:.6g}.")
     try:
-        json.dumps([summary.record(), card_lines(summary)], default=str)
+        json.dumps([summary.record(certificate=False), card_lines(summary)], default=str)
         shlex.join(run.config.command())
     except Exception as error:  # constants and settings of such a run may be anything
         raise OpdopError(f"it cannot be summarised ({type(error).__name__}: {error}).") from error

@@ -168,7 +168,7 @@ def run_page(summary: RunSummary) -> RenderableType:
     facts.add_row("estimates", _estimates(summary))
     facts.add_row("algorithm", summary.method)
     facts.add_row("constants", constants_text(run.constants))
-    for label, words in card_lines(summary):
+    for label, words in (*card_lines(summary), *summary.card.lines()):
         facts.add_row(label, words)
     pace = f"{summary.episodes:,} in {duration(run.seconds)}, {summary.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config.seed}" + (", noisy signals" if config.noisy else ""))
