@@ -97,7 +97,9 @@ class LogTask:
                 raise InvalidModelError(f"{name} has a name twice; expected different names.")
         columns = [each.column for each in (self.reward, *self.constraints)]
         if len(set(columns)) < len(columns):
-            raise InvalidModelError(f"a column has two meanings among {', '.join(columns)}; expected different columns.")
+            raise InvalidModelError(
+                f"a column has two meanings among {', '.join(columns)}; expected different columns."
+            )
         if not self.constraints:
             raise InvalidModelError("there is no constraint; expected a budget or a threshold for at least one column.")
 
@@ -115,12 +117,8 @@ class LogTask:
     def display(self) -> Display:
         """The words and units."""
         quantities = tuple(each.quantity(self.horizon) for each in (self.reward, *self.constraints))
-        names = {
-            name: value
-            for name, value in (("state_names", self.states), ("action_names", self.actions))
-            if isinstance(value, tuple)
-        }
-        return Display("log", quantities=quantities, **names)
+        states, actions = (each if isinstance(each, tuple) else () for each in (self.states, self.actions))
+        return Display("log", quantities=quantities, state_names=states, action_names=actions)
 
     def read(self, log: Any) -> tuple[Observations, int]:
         """Return the data of a log, and its number of episodes; raises InvalidModelError if it does not fit."""
@@ -251,7 +249,9 @@ def _signal(label: str, data: Any, default: Mapping[str, Any], limits: Sequence[
         raise InvalidParameterError(f"{label} has no column; expected the name of a column of the log.")
     found = {name: as_number(f"{name} of {label}", given[name], "a number") for name in limits if name in given}
     if limits and len(found) != 1:
-        raise InvalidParameterError(f"{label} has {' and '.join(found) or 'no limit'}; expected a budget or a threshold.")
+        raise InvalidParameterError(
+            f"{label} has {' and '.join(found) or 'no limit'}; expected a budget or a threshold."
+        )
     words = {name: as_text(f"{name} of {label}", given.get(name, "")) for name in ("name", "unit")}
     return logged_signal(as_text(f"column of {label}", given["column"]), given.get("range", [0, 1]), **words, **found)
 

@@ -19,9 +19,9 @@ from opdop.confidence.data import Data
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
+from opdop.runs import trail
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
-from opdop.runs import trail
 from opdop.runs.recorder import columns, describe_columns
 from opdop.runs.trail import goal_of
 
