@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,8 @@ def _is_long(arguments: dict[str, Any]) -> bool:
 def _wrong(value: Any, random: np.random.Generator) -> Any:
     """Return something else than a value: often of another kind, sometimes nearly right."""
     if sparse.issparse(value) and random.integers(4):
-        return break_sparse(value, random)
+        with contextlib.suppress(ValueError):  # it is broken already, and cannot be copied
+            return break_sparse(value, random)
     if isinstance(value, np.ndarray) and value.size < 1000 and value.dtype.kind in "biuf" and random.integers(2):
         changed = np.array(value, dtype=object if random.integers(8) == 0 else value.dtype)
         if changed.size:

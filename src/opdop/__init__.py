@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
     from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
+    from opdop.interop import from_gymnasium, register_envs
     from opdop.model import (
         ContinuousCMDP,
         ContinuousSimulator,
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
         Simulator,
         TabularCMDP,
         TabularPolicy,
+        load_model,
         load_policy,
+        save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Run, certify, train
+    from opdop.runs import Agent, Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -41,6 +44,7 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "Agent",
     "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",
@@ -75,8 +79,12 @@ __all__ = [
     "certify",
     "environments",
     "evaluate",
+    "from_gymnasium",
+    "load_model",
     "load_policy",
     "make",
+    "register_envs",
+    "save_model",
     "solve",
     "sweep",
     "train",

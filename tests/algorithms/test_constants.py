@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdop import OPDOP, OPPO, Counts, Episode, InvalidModelError, InvalidParameterError, TabularCMDP, Task, train
-from opdop.algorithms import Constants, FixedRadius, PaperRadius, Preset, WeissmanRadius, choose, find, presets
+from opdop.algorithms import (
+    BallRadius,
+    Constants,
+    FixedRadius,
+    PaperRadius,
+    Preset,
+    WeissmanRadius,
+    choose,
+    find,
+    presets,
+)
 from tests.support.strategies import sketch_of
 
 EXACT = 1e-14  # relative: a few roundings, nothing else
@@ -104,20 +114,32 @@ def test_the_last_stage_of_certain_signals_needs_no_confidence():
         assert WeissmanRadius().radii(task_of(4, 9, 3, 2, K, 0.05), 1.0)[-1] == 0.5
 
 
-@given(**sizes, noisy=st.booleans())
-def test_certified_takes_the_theorems_steps_and_the_weissman_radius(
-    H: int, S: int, A: int, I: int, K: int, p: float, noisy: bool
+@given(**sizes, noisy=st.booleans(), margin=st.sampled_from([0.0, 0.125]))
+def test_certified_constants_are_those_of_the_docs(
+    H: int, S: int, A: int, I: int, K: int, p: float, noisy: bool, margin: float
 ):
     task = task_of(H, S, A, I, K, p, noisy=noisy)
-    certified, paper = choose(task, "certified"), choose(task, "paper")
-    assert certified.radius == WeissmanRadius(1.0)
-    for name in ("step_size", "dual_step_size", "mixing", "dual_bound", "ridge"):
-        assert getattr(certified, name) == getattr(paper, name)
+    certified = choose(task, "certified", margin=margin)
+    assert certified.radius == BallRadius(1.0)
+    assert (certified.mixing, certified.ridge, certified.parameters) == (0.0, 1.0, {"margin": margin})
+    with localcontext(prec=50):
+        chi = 2 * H / (Decimal("0.25") - Decimal(margin))
+        assert_equal([certified.dual_bound, certified.dual_total], [chi, chi])
+        assert_equal(certified.step_size, (48 * log(A) / (K * (H + 1) * (2 * H + 1))).sqrt() / (1 + chi))
+        aims = [Decimal(float(b)) + Decimal(margin) for b in task.thresholds]
+        squares = sum(max(b, H - b) ** 2 for b in aims)
+        assert_equal(certified.dual_step_size, chi / (K * squares).sqrt())
+        share = Decimal(p) / (4 if noisy else 2)
+        rows = Decimal(H * S * A)
+        sets, means = certified.radius.log_sets(task)
+        assert_equal(means, log((1 + I) * rows / share))
+        if S > 1:
+            assert_equal(sets, log((2 ** (S - 1) - 1) * rows / share))
 
 
-def test_practical_scales_certified_by_its_named_parameters():
+def test_practical_scales_the_papers_steps_and_weissmans_radius_by_its_named_parameters():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
-    certified = choose(task, "certified")
+    paper = choose(task, "paper")
     parameters = {
         "radius_scale": 0.25,
         "step_scale": 8.0,
@@ -126,12 +148,25 @@ def test_practical_scales_certified_by_its_named_parameters():
         "optimistic_init": 0.75,
     }
     practical = choose(task, "practical", **parameters)
-    np.testing.assert_array_equal(practical.radius.radii(task, 1.0), certified.radius.radii(task, 1.0) / 4.0)
-    assert practical.step_size == 8.0 * certified.step_size
-    assert practical.dual_step_size == 2.0 * certified.dual_step_size
-    assert (practical.mixing, practical.dual_bound) == (certified.mixing, certified.dual_bound)
-    assert (practical.ridge, practical.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
+    np.testing.assert_array_equal(practical.radius.radii(task, 1.0), WeissmanRadius().radii(task, 1.0) / 4.0)
+    assert practical.step_size == 8.0 * paper.step_size
+    assert practical.dual_step_size == 2.0 * paper.dual_step_size
+    assert (practical.mixing, practical.dual_bound) == (paper.mixing, paper.dual_bound)
+    assert practical.dual_total == paper.dual_total == math.inf
+    assert (practical.ridge, practical.radius) == (0.5 * paper.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
     assert practical.parameters == parameters
+
+
+def test_a_margin_must_be_less_than_the_slater_gap():
+    task = task_of(4, 5, 3, 1, 100, 0.05, gap=0.5)
+    assert choose(task, "certified", margin=0.25).dual_bound == 32.0
+    with pytest.raises(InvalidParameterError, match=r"margin is 0.5; expected less than the Slater gap 0.5"):
+        choose(task, "certified", margin=0.5)
+    with pytest.raises(InvalidParameterError, match=r"margin is -1.0; expected a positive number"):
+        choose(task, "certified", margin=-1.0)
+    high = Task(2, 2, 2, np.array([1.5]), np.array([1.0, 0.0]), episodes=10)
+    with pytest.raises(InvalidParameterError, match=r"margin is 0.75; expected thresholds plus margin of at most"):
+        OPDOP.preset(high, Counts, "certified", dual_bound=1.0, margin=0.75)
 
 
 def test_practical_has_the_defaults_it_says():
@@ -217,7 +252,7 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 def test_an_unknown_parameter_is_answered_with_the_nearest():
     with pytest.raises(InvalidParameterError, match=r"no parameter 'radius_size'.* Did you mean 'radius_scale'\?"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practical", radius_size=1.0)
-    with pytest.raises(InvalidParameterError, match="it has no parameters, so that its guarantee holds"):
+    with pytest.raises(InvalidParameterError, match="'certified' has no parameter 'radius_scale'; it has margin"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "certified", radius_scale=0.5)
 
 
@@ -327,12 +362,21 @@ def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str)
     learner = find(algorithm).build(task, preset)
     stored = run.constants
     assert stored["preset"] == preset
-    assert set(stored) == STORED | set(presets()[preset])
+    expected = STORED | set(presets()[preset])
+    if preset == "certified":
+        radii = {"ridge", "first_radius", "last_radius"}  # balls have none
+        expected = expected - radii | {"log_sets", "signal_log_sets", "stationary", "stationary_signals"}
+        expected = expected - {"margin"} if algorithm == "oppo" else expected | {"dual_total"}
+        sets = BallRadius().log_sets(learner.task)
+        assert (stored["log_sets"], stored["signal_log_sets"]) == sets
+    else:
+        assert stored["first_radius"] == learner.evaluator.radii[0]
+        assert stored["last_radius"] == learner.evaluator.radii[-1]
+    assert set(stored) == expected
     for name in ("step_size", "dual_step_size", "mixing", "dual_bound"):
         assert stored[name] == getattr(learner, name)
-    assert stored["first_radius"] == learner.evaluator.radii[0]
-    assert stored["last_radius"] == learner.evaluator.radii[-1]
-    assert stored["radius"]["rule"] == ("PaperRadius" if preset == "paper" else "WeissmanRadius")
+    rules = {"paper": "PaperRadius", "certified": "BallRadius", "practical": "WeissmanRadius"}
+    assert stored["radius"]["rule"] == rules[preset]
     assert (stored["failure_probability"], stored["planned_episodes"], stored["slater_gap"]) == (
         0.1,
         20,

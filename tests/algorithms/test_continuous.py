@@ -281,7 +281,7 @@ def test_first_states_may_have_a_density() -> None:
     problem = separable_problem(initial=TruncatedNormal(0.4, 0.1))
     cmdp = problem.tabular()
     assert cmdp.initial.sum() == pytest.approx(1.0)
-    starts = [ContinuousSimulator(problem, seed=s)._first()[0] for s in range(300)]
+    starts = [ContinuousSimulator(problem, seed=s).first()[0] for s in range(300)]
     assert np.mean(starts) == pytest.approx(0.4, abs=0.03)
     run = train(problem, episodes=20)
     assert run.episodes[-1] == 20

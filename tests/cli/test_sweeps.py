@@ -48,6 +48,7 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("mixed")  # it loads the kernels: a check has 30 seconds for all kinds
 def test_a_check_lists_the_kinds_of_runs_and_makes_none(spec: Path) -> None:
     spec.write_text(Spec.of(SHORT).text, encoding="utf-8")
     result = run("sweep", str(spec), "--check")
@@ -60,6 +61,7 @@ def test_a_check_lists_the_kinds_of_runs_and_makes_none(spec: Path) -> None:
     assert list(spec.parent.iterdir()) == [spec]
 
 
+@pytest.mark.usefixtures("mixed")  # it loads the kernels: a check has 30 seconds for all kinds
 def test_a_check_names_the_kinds_that_cannot_be_made(spec: Path) -> None:
     result = run("sweep", str(spec), "--check")
     assert result.exit_code == 1

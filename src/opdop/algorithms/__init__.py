@@ -22,6 +22,7 @@ from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
 from opdop.algorithms.registry import Algorithm, algorithms, find
+from opdop.algorithms.replanning import Plan, Planner, ReplanningLearner
 from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task
 
 __all__ = [
@@ -41,8 +42,11 @@ __all__ = [
     "Learner",
     "PaperLinearRadius",
     "PaperRadius",
+    "Plan",
+    "Planner",
     "Preset",
     "Radius",
+    "ReplanningLearner",
     "SelfNormalisedRadius",
     "Task",
     "WeissmanRadius",

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from opdop.algorithms.task import Task
+from opdop.confidence.radii import self_normalised_radii
 from opdop.kernels.balls import log_pairs_of_sets
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.model import InvalidParameterError, OpdopError, suggestion
@@ -136,7 +137,7 @@ class BallRadius:
         return SelfNormalisedRadius(self.scale)
 
     def log_sets(self, task: Task) -> tuple[float, float]:
-        """Return `log_sets` of the rows' balls and of the signals' intervals, as `opdop.kernels.balls` takes them."""
+        """Return `log_sets` of a task's balls of rows and intervals of signals, as `opdop.kernels.balls` takes them."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
         rows, signal_rows = (S * A * (1 if pooled else H) for pooled in (task.stationary, task.stationary_signals))
@@ -275,17 +276,16 @@ class SelfNormalisedRadius:
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
         """Return the rule for a task, its features and a ridge, as the kernels use it."""
-        H, J = task.horizon, 1 + task.num_constraints
-        share = task.failure_probability / (4.0 if task.noisy else 2.0)
-        slack = 2.0 * math.log(J * H * features.blocks / share)
-        span = np.arange(H - 1, -1, -1.0)
-        return LinearRadii(
-            noise=self.scale * span / 2.0,
-            slack=slack,
-            bias=np.full(H, self.scale * math.sqrt(ridge) * features.kernel_norm),
-            signal_noise=self.scale * (0.5 if task.noisy else 0.0),
-            signal_slack=slack,
-            signal_bias=self.scale * math.sqrt(ridge) * features.signal_norm,
+        return self_normalised_radii(
+            horizon=task.horizon,
+            signals=1 + task.num_constraints,
+            blocks=features.blocks,
+            share=task.failure_probability / (4.0 if task.noisy else 2.0),
+            noisy=task.noisy,
+            ridge=ridge,
+            kernel_norm=features.kernel_norm,
+            signal_norm=features.signal_norm,
+            scale=self.scale,
         )
 
 
@@ -309,13 +309,23 @@ class Constants:
     dual_step_size: float  # eta
     mixing: float  # theta
     dual_bound: float  # chi
-    radius: Radius  # beta, stage by stage
+    radius: Radius | BallRadius  # beta, stage by stage, or confidence sets
     ridge: float  # lambda
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
+    dual_total: float = math.inf  # the largest sum of the multipliers
 
-    def unconstrained(self) -> Constants:
+    @property
+    def margin(self) -> float:
+        """What the multipliers' steps add to every threshold."""
+        return float(self.parameters.get("margin", 0.0))
+
+    def unconstrained(self, task: Task) -> Constants:
         """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
-        return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0)
+        step = best_step_size(task, 0.0) if self.preset == "certified" else self.step_size
+        own = {name: value for name, value in self.parameters.items() if name != "margin"}
+        return replace(
+            self, step_size=step, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, parameters=own
+        )
 
     def described(self, task: Task) -> dict[str, Any]:
         """Return the constants of a task, without the evaluator's own, as plain data to be stored with every result."""
@@ -325,6 +335,7 @@ class Constants:
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
+            **({} if self.dual_total == math.inf else {"dual_total": self.dual_total}),
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
@@ -349,7 +360,20 @@ def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
     }
 
 
-def _dual_bound(task: Task, given: float | None) -> float:
+def best_step_size(task: Task, dual_bound: float) -> float:
+    """Return the alpha that minimises H log A / alpha + (alpha/8) K (1 + chi)^2 H(H+1)(2H+1)/6, the policy's terms."""
+    H, K = task.horizon, task.episodes
+    return math.sqrt(48.0 * math.log(task.num_actions) / (K * (H + 1) * (2 * H + 1))) / (1.0 + dual_bound)
+
+
+def best_dual_step_size(task: Task, dual_bound: float, margin: float) -> float:
+    """Return the eta that minimises chi^2 / (2 eta) + (eta/2) K sum_i max(b_i, H - b_i)^2, the multipliers' terms."""
+    thresholds = task.thresholds + margin
+    reach = np.maximum(thresholds, task.horizon - thresholds)
+    return dual_bound / math.sqrt(task.episodes * float((reach**2).sum()))
+
+
+def _dual_bound(task: Task, given: float | None, margin: float = 0.0) -> float:
     if given is not None:
         return float(given)
     if task.slater_gap is None:
@@ -357,15 +381,30 @@ def _dual_bound(task: Task, given: float | None) -> float:
             "the multipliers need an upper bound, and the Slater gap is unknown: give a lower bound on the slack that "
             "some policy has in all constraints at once (slater_gap=...), or give dual_bound=... directly."
         )
-    return 2.0 * task.horizon / task.slater_gap
+    if not margin < task.slater_gap:
+        raise InvalidParameterError(
+            f"margin is {margin:g}; expected less than the Slater gap {task.slater_gap:g}: no policy has more slack."
+        )
+    return 2.0 * task.horizon / (task.slater_gap - margin)
 
 
 def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
     return Constants("paper", radius=PaperRadius(C1), parameters={"C1": C1}, **_theorem(task, dual_bound))
 
 
-def _certified(task: Task, dual_bound: float | None) -> Constants:
-    return Constants("certified", radius=WeissmanRadius(), **_theorem(task, dual_bound))
+def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Constants:
+    chi = _dual_bound(task, dual_bound, margin)
+    return Constants(
+        "certified",
+        step_size=best_step_size(task, chi),
+        dual_step_size=best_dual_step_size(task, chi, margin),
+        mixing=0.0,
+        dual_bound=chi,
+        radius=BallRadius(),
+        dual_total=chi,
+        ridge=1.0,
+        parameters={"margin": margin},
+    )
 
 
 def _practical(
@@ -396,6 +435,7 @@ def _positive(name: str, value: Any) -> None:
 
 _PRESETS: dict[str, Callable[..., Constants]] = {"paper": _paper, "certified": _certified, "practical": _practical}
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
+ZERO_VIOLATION = "zero_violation"  # with `certified`: `opdop.train` chooses the margin, by the bound on the violation
 
 
 def presets() -> dict[str, tuple[str, ...]]:
@@ -431,7 +471,8 @@ class Preset:
                 raise InvalidParameterError(
                     f"preset {self.name!r} has no parameter {shown(name)}; {has}.{suggestion(name, known)}"
                 )
-            _positive(name, value)
+            if name != "margin" or value != 0.0:
+                _positive(name, value)
         if self.dual_bound is not None:
             _positive("dual_bound", self.dual_bound)
 

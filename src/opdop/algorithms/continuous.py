@@ -25,7 +25,7 @@ from opdop.algorithms.task import Evaluator, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
 from opdop.kernels.lstd import Linear
-from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.primal_dual import improve
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
 from opdop.model.policy import draw_action
@@ -153,9 +153,7 @@ class ContinuousOPDOP(OPDOP):
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self._checked(episode)
         self._by_action[:] = self._next
-        update_dual(  # line 9
-            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
-        )
+        self._update_dual()
         fresh = self._is_due()
         if fresh:  # line 10, on the episodes before this one only
             self._estimates = self.lstd.evaluate(TabularPolicy.trusted(swapped(self._next)))

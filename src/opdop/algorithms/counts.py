@@ -6,6 +6,7 @@ estimates are maxima over confidence sets instead of means with a bonus: `opdop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,9 @@ from opdop.model.validation import Floats, as_number, is_number
 TABLE_UP_TO = 32
 # With more states they become a table when one transition in this many has been observed: from then on it is faster.
 TABLE_FROM_SHARE = 12
+
+# What is known of a pair counts as this many visits, at all stages together; counts leave room for as many again.
+KNOWN = 2**30
 
 CERTIFIED = WeissmanRadius()
 
@@ -128,7 +132,7 @@ class Counts:
         self.q[:] = unvisited[:, None, None]
         self.v[:, :H] = unvisited[:, None]
         self._table_from = 0 if S <= TABLE_UP_TO else max(visits.number.size * S // TABLE_FROM_SHARE, 1)
-        self._counts = self._stored(visits, *(np.zeros(0, dtype=np.int64),) * 3)
+        self._counts = self._stored(visits, *_known_transitions(task, visits))
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
         """Return the optimistic values of a policy from the episodes observed so far.
@@ -162,7 +166,9 @@ class Counts:
         visits = self._counts.visits
         if isinstance(visits, kernel.BallVisits):
             numbers = {"log_sets": visits.log_sets, "signal_log_sets": visits.signal_log_sets}
-            return {"radius": rule_data(self.radius), **numbers}
+            finite = {name: value for name, value in numbers.items() if value > -math.inf}  # with one state, none
+            declared = {"stationary": self.task.stationary, "stationary_signals": self.task.stationary_signals}
+            return {"radius": rule_data(self.radius), **finite, **declared}
         return {
             "ridge": self.ridge,
             "radius": rule_data(self.radius),
@@ -279,6 +285,31 @@ def _saved(visits: kernel.Visits | kernel.BallVisits) -> tuple[str, ...]:
     """Return the names of the arrays that later estimates depend on, beside the transitions."""
     common = "touched", "number", "sums", "lost"
     return (*common, "signal_number", "upper") if isinstance(visits, kernel.BallVisits) else common
+
+
+def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) -> Transitions:
+    """Return the transitions that are known before the first episode: those of an absorbing state, as if seen often.
+
+    Its visits and signals are written into `visits`. So its estimates are right from the start, and the stages that an
+    episode spends there after its end change nothing.
+    """
+    if task.absorbing is None or task.rest is None:
+        return (np.zeros(0, dtype=np.int64),) * 3
+    H, S, A, x = task.horizon, task.num_states, task.num_actions, task.absorbing
+    pairs, total = x + S * np.arange(A), H * max(KNOWN // H, 1)
+    L = len(visits.number)
+    visits.touched[:, x] = True
+    visits.number[:, pairs] = total // L
+    visits.sums[:, :, pairs] = (total // visits.sums.shape[1]) * task.rest[:, None, None]
+    if isinstance(visits, kernel.BallVisits):
+        visits.signal_number[:, pairs] = total // len(visits.signal_number)
+        visits.upper[:, :, pairs] = task.rest[:, None, None]
+        kernel.renew_balls(visits)
+    else:
+        visits.inverse[:, pairs] = 1.0 / (visits.number[:, pairs] + visits.ridge)
+        visits.width[:, pairs] = np.sqrt(visits.inverse[:, pairs])
+    rows = (S * A * np.arange(L)[:, None] + pairs).ravel()
+    return rows, np.full(L * A, x), np.full(L * A, total // L)
 
 
 def _transitions(counts: Stored) -> Transitions:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task
 from opdop.algorithms.task import CompiledLearner, Learner, Observing, Task
-from opdop.confidence import Observations
-from opdop.confidence.data import Data
+from opdop.confidence.data import Data, data_of_arrays, merge
 from opdop.kernels import loops
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
@@ -111,7 +110,7 @@ class Doubling:
         current = self.current.observations() if isinstance(self.current, Observing) else None
         if self.phase == 0 or current is None:
             return current
-        return None if self._earlier is None else self._earlier.merged(current)
+        return None if self._earlier is None else merge(self._earlier, current)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later proposals and observations depend on."""
@@ -131,7 +130,7 @@ class Doubling:
         if getattr(self.current, "episodes", played) != played:
             raise OpdopError(f"the saved phase has played {played} episodes, its learner {self.current.episodes}.")
         earlier = under(state, "earlier.")
-        self._earlier = Observations.from_arrays(earlier) if earlier else None  # not stored by earlier versions
+        self._earlier = data_of_arrays(earlier) if earlier else None  # not stored by earlier versions
         self.played = played
 
     @property

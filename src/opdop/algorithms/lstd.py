@@ -29,6 +29,7 @@ from opdop.algorithms.counts import no_visits
 from opdop.algorithms.saved_state import fitting
 from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped
+from opdop.confidence.regressions import Regressions
 from opdop.kernels import evaluators
 from opdop.kernels import lstd as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
@@ -137,6 +138,27 @@ class LSTD:
         episode = self.task.checked(episode)
         check_state(self.arrays, self.q, self.v, self.task)
         evaluators.observe(self.arrays, self.v, episode.states, episode.actions, episode.signals)
+
+    def observations(self) -> Regressions | None:
+        """Return the regressions, from which certificates are made; None where states are continuous."""
+        arrays, task = self.arrays, self.task
+        if self.features.carried is not None:
+            return None
+        if isinstance(arrays, kernel.OneHot):
+            signals = {"signal_gram": arrays.visits.number, "signal_target": arrays.visits.sums}
+        else:
+            signals = {"signal_gram": arrays.signal_gram, "signal_target": arrays.signal_target}
+        return Regressions(
+            features=self.features,
+            horizon=task.horizon,
+            thresholds=task.thresholds,
+            initial=task.initial,
+            noisy=task.noisy,
+            ridge=self.ridge,
+            gram=arrays.gram,
+            target=arrays.target,
+            **signals,
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later estimates depend on."""

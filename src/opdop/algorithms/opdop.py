@@ -7,6 +7,7 @@ episodes, compiled, are in `opdop.kernels.loops`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,6 +56,8 @@ class OPDOP:
         dual_step_size: eta, of the multipliers.
         mixing: theta, the share of the uniform policy that is mixed in before each improvement.
         dual_bound: chi, the largest value of a multiplier.
+        dual_total: the largest sum of the multipliers.
+        margin: what is added to every threshold in the multipliers' steps.
         constants: plain data stored with the run; by default the numbers above.
 
     Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
@@ -69,6 +72,8 @@ class OPDOP:
         dual_step_size: float,
         mixing: float,
         dual_bound: float,
+        dual_total: float = math.inf,
+        margin: float = 0.0,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -77,7 +82,7 @@ class OPDOP:
             "mixing": mixing,
             "dual_bound": dual_bound,
         }
-        task = as_task(task)
+        task, margin = as_task(task), _constant("margin", margin)
         numbers = {name: _constant(name, value) for name, value in numbers.items()}
         _check_evaluator(evaluator, task)
         H, S, A = task.horizon, task.num_states, task.num_actions
@@ -85,6 +90,12 @@ class OPDOP:
         self.task, self.evaluator = task, evaluator
         self.step_size, self.dual_step_size = numbers["step_size"], numbers["dual_step_size"]
         self.mixing, self.dual_bound = numbers["mixing"], numbers["dual_bound"]
+        self.dual_total = math.inf if dual_total == math.inf else _constant("dual_total", dual_total)
+        self.thresholds = task.thresholds + margin
+        if margin and (self.thresholds > task.horizon).any():
+            raise InvalidParameterError(
+                f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
+            )
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
@@ -93,12 +104,14 @@ class OPDOP:
                 "planned_episodes": task.episodes,
                 "slater_gap": task.slater_gap,
             }
-            constants = {"preset": "none", **numbers, **plan}
+            own = {"margin": margin} if margin else {}
+            own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
+            constants = {"preset": "none", **numbers, **own, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
-        self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
+        self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
         self._proposed: TabularPolicy | None = None
 
@@ -135,6 +148,8 @@ class OPDOP:
             dual_step_size=constants.dual_step_size,
             mixing=constants.mixing,
             dual_bound=constants.dual_bound,
+            dual_total=constants.dual_total,
+            margin=constants.margin if constants.dual_bound else 0.0,
             constants=constants.described(task),
             **own,
         )
@@ -160,15 +175,18 @@ class OPDOP:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self.task.checked(episode)
         self._by_action[:] = swapped(self._proposed.table)
-        update_dual(  # line 9
-            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
-        )
+        self._update_dual()
         estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+
+    def _update_dual(self) -> None:
+        update_dual(  # line 9
+            self.dual, self.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound, self.dual_total
+        )
 
     def estimated_totals(self) -> NDArray[np.float64]:
         """Return <rho, V^k> of all signals, [1+I]."""
@@ -267,12 +285,13 @@ class OPDOP:
             dual=self.dual,
             utility_estimates=self.utility_estimates,
             touched=self._estimates.touched,
-            thresholds=self.task.thresholds,
+            thresholds=self.thresholds,
             initial=self.task.initial,
             step_size=self.step_size,
             dual_step_size=self.dual_step_size,
             mixing=self.mixing,
             dual_bound=self.dual_bound,
+            dual_total=self.dual_total,
         )
         done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates
@@ -326,4 +345,4 @@ class OPPO(OPDOP):
 
     @classmethod
     def _constants(cls, task: Task, preset: Preset) -> Constants:
-        return super()._constants(task, preset).unconstrained()
+        return super()._constants(task, preset).unconstrained(task)

@@ -65,7 +65,7 @@ class ReplanningLearner:
         if self.growth <= 0.0:
             raise InvalidParameterError(f"growth is {self.growth}; expected a positive number.")
         check_room(task, 4.0, "the plan")
-        self.counts = Counts(task, radius=BallRadius())
+        self.counts = Counts(task, radius=BallRadius(0.0))  # it only counts: a planner makes its own confidence sets
         plan = {
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,

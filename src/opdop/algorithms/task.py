@@ -25,11 +25,14 @@ from opdop.model.validation import (
     Floats,
     as_flag,
     as_floats,
+    as_index,
     as_number,
     as_size,
+    as_vector,
     check_distributions,
     check_failure_probability,
     check_memory,
+    check_unit_interval,
     number,
     shown,
 )
@@ -43,8 +46,9 @@ class Task:
     `slater_gap` is a lower bound on the Slater gap, or None if it is unknown. `initial` is the distribution of the
     first state, which the paper takes as known. `noisy` says that observed signals are random. `stationary` says that
     the kernel is the same at every stage, and `stationary_signals` that the means of all signals are: evaluators may
-    then pool the visits of all stages. Raises InvalidModelError or InvalidParameterError for the first field that is
-    wrong.
+    then pool the visits of all stages. `absorbing` is a state that is never left, in which episodes that ended early
+    spend the remaining stages, with the signals `rest`. Raises InvalidModelError or InvalidParameterError for the first
+    field that is wrong.
     """
 
     horizon: int
@@ -59,6 +63,8 @@ class Task:
     features: Features | None = None  # of a linear kernel, if it is known to have one
     stationary: bool = False
     stationary_signals: bool = False
+    absorbing: int | None = None  # the state in which an episode has ended; nothing need be learnt about it
+    rest: Floats | None = None  # [1+I], the signals of each stage in that state
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -95,6 +101,17 @@ class Task:
             object.__setattr__(self, name, as_flag(name, getattr(self, name)))
         if self.features is not None and not isinstance(self.features, Features):
             raise InvalidModelError(f"features is {shown(self.features)}; expected Features, or None.")
+        self._check_absorbing()
+
+    def _check_absorbing(self) -> None:
+        if (self.absorbing is None) != (self.rest is None):
+            raise InvalidModelError("absorbing and rest belong together; expected both, or neither.")
+        if self.absorbing is not None:
+            object.__setattr__(self, "absorbing", as_index("absorbing", self.absorbing, self.num_states))
+            rest = as_vector("rest", self.rest, 1 + self.num_constraints, "1+I")
+            check_unit_interval("rest", rest)
+            rest.setflags(write=False)
+            object.__setattr__(self, "rest", rest)
 
     @classmethod
     def of(
@@ -143,6 +160,8 @@ class Task:
             problem.learner_features,
             stationary,
             stationary_signals,
+            cmdp.absorbing,
+            None if cmdp.absorbing is None else cmdp.signals[:, 0, cmdp.absorbing, 0],
         )
 
     @property

@@ -25,6 +25,7 @@ INFEASIBLE, WRONG, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit statuses
 COMMANDS = {
     "envs": ("problems", "List the problems that ship, or describe one."),
     "solve": ("problems", "Compute the exact optimum of a problem."),
+    "check": ("check", "Validate a model, and say what to know before a run."),
     "algorithms": ("problems", "List the algorithms and the presets of constants."),
     "run": ("run", "Train on a problem and show the result."),
     "certify": ("certify", "Say what data alone prove about a policy."),

@@ -174,7 +174,9 @@ def _compile(config: RunConfig, problem: Problem) -> None:
     from opdop.runs import execute
 
     with ThreadPoolExecutor(1) as worker:
-        done = worker.submit(execute, config.but(episodes=1), problem)
+        done = worker.submit(
+            execute, config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes), problem
+        )
         try:
             done.result(timeout=_SOON)
         except TimeoutError:
@@ -185,6 +187,7 @@ def _compile(config: RunConfig, problem: Problem) -> None:
 def _resume(folder: Path) -> tuple[Run, bool]:
     """Return the run that is saved in a folder, played to its end, and whether it was complete before."""
     from opdop.envs import environments, make
+    from opdop.envs.own_problems import is_data_file  # code that a folder names is never run
     from opdop.runs import CHECKPOINT, DamagedFileError, Run, read_config
 
     if not (folder / CHECKPOINT).exists():
@@ -200,7 +203,7 @@ def _resume(folder: Path) -> tuple[Run, bool]:
         found = None  # not there yet, or damaged: it will be written again
     if found is not None and found.config == config:
         return found, _make_whole(folder, found)
-    if config.problem not in environments() or config.preset is None:
+    if (config.problem not in environments() and not is_data_file(config.problem)) or config.preset is None:
         raise InvalidParameterError(
             f"the run in {str(folder)!r} is of {config.algorithm!r} on {config.problem!r}, which are not both opdop's "
             f"own; resume it where it was started: opdop.train(..., checkpoint={str(folder)!r})."

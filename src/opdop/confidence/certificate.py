@@ -208,14 +208,14 @@ class Certifier:
     def _lower(self, policy: Any) -> Floats:
         return _of_parts(self.confidence.lower, policy)
 
-    def _plans(self) -> Iterator[tuple[TabularPolicy, Floats]]:
+    def _plans(self) -> Iterator[tuple[Any, Floats]]:
         """Yield plans and their lower bounds [1+I]: the safest one, and those of `_raised` for each planner."""
         safest = self.confidence.safest()
         yield safest, self._lower(safest)
         for planner in self.confidence.planners():
             yield from self._raised(planner)
 
-    def _raised(self, planner: Planner) -> Iterator[tuple[TabularPolicy, Floats]]:
+    def _raised(self, planner: Planner) -> Iterator[tuple[Any, Floats]]:
         """Yield plans for raised thresholds; their lower bounds approach the thresholds.
 
         A plan's lower bounds are below its values on the data by some margin. The thresholds are raised by it, again

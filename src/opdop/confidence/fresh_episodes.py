@@ -25,7 +25,7 @@ def lower_mean(observed: Floats, failure_probability: float) -> float:
     Who bets on observations above m, with a stake that depends on earlier ones only, has a capital
     prod_t (1 + stake_t (X_t - m)) that is a nonnegative martingale if m is the mean. By Ville's inequality it exceeds
     1/p at any time with probability at most p, so every m for which it does is refuted; it falls with m. The stakes are
-    those that suit the variance so far: sqrt(2 log(1/p) / (n variance)), at most 3/4 of what keeps the capital positive.
+    those that suit the variance so far: sqrt(2 log(1/p) / (n variance)), at most 3/4 of what keeps it positive.
     """
     n = len(observed)
     times = np.arange(1, n + 1)

@@ -26,7 +26,15 @@ def count_transitions(
     initial: Any,
     noisy: bool = False,
 ) -> Observations:
-    """Return the data of observed steps: stages, states, actions and next states [n], signals [1+I, n].
+    """Return the data of observed steps.
+
+    Args:
+        horizon, num_states, num_actions: H, S and A.
+        stages, states, actions, next_states: of each step, [n].
+        signals: the reward and the utilities of each step, [1+I, n].
+        thresholds: of the utilities, [I].
+        initial: the distribution of the first state, [S].
+        noisy: whether signals are random.
 
     Raises InvalidModelError if an index or a signal is out of range, or if, without `noisy`, two steps at one
     stage, state and action have different signals.

@@ -124,14 +124,17 @@ class Observations:
         return Sparse(self.starts, self.successors, share)
 
     def with_thresholds(self, thresholds: Any) -> Observations:
-        """Return the same data with other thresholds, [I] or one number."""
+        """Return the same data with other thresholds, [I] or one number.
+
+        Raises InvalidModelError if there are more or fewer than before.
+        """
         bounds = np.atleast_1d(as_floats("thresholds", thresholds, "[I]"))
         if bounds.shape != self.thresholds.shape:
             raise InvalidModelError(f"thresholds have shape {list(bounds.shape)}; expected [{self.num_constraints}].")
         return replace(self, thresholds=bounds)
 
     def with_possible(self, possible: Any) -> Observations:
-        """Declare the possible successors: True where one is possible, [H, S, A, S] or [S, A, S].
+        """Return the same data with possible successors declared: True where possible, [H, S, A, S] or [S, A, S].
 
         Raises InvalidModelError if another successor was observed, or a pair has none.
         """
@@ -180,7 +183,7 @@ class Observations:
         return self.pooled(kernel=kernel, signals=self.stationary_signals)
 
     def merged(self, other: Observations) -> Observations:
-        """Return the data of both sets together; their sizes, thresholds and first states must be the same.
+        """Return these data and the `other` together; their sizes, thresholds and first states must be the same.
 
         Raises InvalidModelError if they are not, or if a signal without noise has two values at one place.
         """
@@ -218,7 +221,10 @@ class Observations:
         return self.signal_sums / np.maximum(self.signal_number, 1)
 
     def refuted(self, row: int, what: str = "at one place") -> InvalidModelError:
-        """Return the error for a signal that was declared deterministic and is not; `row` is one of its rows."""
+        """Return the error for a signal that was declared deterministic and is not.
+
+        `row` is one of its rows, and `what` says where its values differ.
+        """
         stage, pair = divmod(int(row), self.num_states * self.num_actions)
         state, action = divmod(pair, self.num_actions)
         where = f"state {state}, action {action}" + (f", stage {stage}" if self.signal_stages > 1 else "")
@@ -274,6 +280,8 @@ class Observations:
             noisy: whether signals are random.
             by_action: the order of the rows.
             kernel_stages: 1 if the rows of the transitions are those of all stages pooled, x*A + a; otherwise H.
+
+        Raises InvalidModelError if a number is out of range or the arrays do not fit each other.
         """
         H, S, A = (as_size(n, v) for n, v in (("horizon", horizon), ("states", num_states), ("actions", num_actions)))
         check_memory(32.0 * H * S * A, f"observations of {H:,} stages, {S:,} states and {A:,} actions")

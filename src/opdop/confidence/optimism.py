@@ -21,6 +21,7 @@ class OptimisticOracle:
     """Finds the policy and the kernel of the confidence set that are best together for a weighted sum of signals.
 
     The values of its corners are those of each signal under that kernel, with the largest signals that the data allow.
+    Raises InvalidModelError if planning with the set `confidence` would not fit into memory.
     """
 
     def __init__(self, confidence: TabularSet) -> None:
@@ -42,22 +43,32 @@ class OptimisticOracle:
         return self.confidence.observations.horizon
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I], none negative; among several, one best for `second`."""
         self._balls.weights[:] = weights
         self.passes += 1
         initial = self.confidence.observations.initial
         return best_corner(self._balls, self.confidence.signal_up, self.horizon, initial, weights, second)
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that, by the data, no policy satisfies."""
-        sure = 100.0 * (1.0 - self.confidence.failure_probability)
-        return InfeasibleError(
-            f"with probability at least {sure:g} %, no policy satisfies all constraints: even the best case that the "
-            f"data allow is short by {-gap:.6g}. As utilities: thresholds {listed(self.thresholds)}, best case "
-            f"{listed(utilities)}. Lower the thresholds.",
-            best_utilities=utilities,
-            slater_gap=float(gap),
-        )
+        """Return the error for constraints that, by the data, no policy satisfies.
+
+        `gap` is the negative largest slack, `utilities` [I] are those of the best case.
+        """
+        return infeasible_by_data(self.confidence.failure_probability, self.thresholds, gap, utilities)
+
+
+def infeasible_by_data(
+    failure_probability: float, thresholds: Floats, gap: float, utilities: Floats
+) -> InfeasibleError:
+    """Return the error for thresholds [I] that even the best case is short of; its utilities [I] are given."""
+    sure = 100.0 * (1.0 - failure_probability)
+    return InfeasibleError(
+        f"with probability at least {sure:g} %, no policy satisfies all constraints: even the best case that the data "
+        f"allow is short by {-gap:.6g}. As utilities: thresholds {listed(thresholds)}, best case {listed(utilities)}. "
+        "Lower the thresholds.",
+        best_utilities=utilities,
+        slater_gap=float(gap),
+    )
 
 
 class EmpiricalOracle:
@@ -116,7 +127,9 @@ class OptimisticPlan:
 
 
 def plan_optimistically(oracle: Oracle) -> OptimisticPlan:
-    """Minimise U(Y) = max (V_r + Y V_g) - Y b over Y >= 0, the maximum being over policies and kernels.
+    """Return the plan that minimises U(Y) = max (V_r + Y V_g) - Y b over Y >= 0.
+
+    The maximum is over policies and kernels; `oracle` finds it for given multipliers.
 
     Raises InfeasibleError if even the best case that the data allow is infeasible.
     """

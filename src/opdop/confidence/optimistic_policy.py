@@ -1,8 +1,8 @@
 """The Markov policy of an optimistic plan, which attains the plan's values under one kernel of the confidence set.
 
-A plan mixes a few corners, each a deterministic policy with a kernel of the set. The mixture of their occupancies is the
-occupancy of one Markov policy under one kernel. Each row of that kernel is a mean of the corners' rows, and a ball is
-convex, so it is in the set too (Efroni, Mannor and Pirotta 2020 find the same policy by a linear program).
+A plan mixes a few corners, each a deterministic policy with a kernel of the set. The mixture of their occupancies is
+the occupancy of one Markov policy under one kernel. Each row of that kernel is a mean of the corners' rows, and a ball
+is convex, so it is in the set too (Efroni, Mannor and Pirotta 2020 find the same policy by a linear program).
 """
 
 from __future__ import annotations

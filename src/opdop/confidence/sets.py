@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from opdop.model import TabularPolicy
+from opdop.model import PolicyMixture, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Oracle
 
-Planner = Callable[[Floats], TabularPolicy | None]  # a policy for thresholds [I]; None if they cannot be reached
+# A policy for thresholds [I]; None if they cannot be reached.
+Planner = Callable[[Floats], TabularPolicy | PolicyMixture | None]
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,13 @@ class TabularSet:
     def __post_init__(self) -> None:
         data = self.observations
         risk = check_failure_probability("failure_probability", self.failure_probability)
-        low, up = _signal_bounds(data, risk / 2.0)
+        shape = (1 + data.num_constraints, -1, data.num_states, data.num_actions)
+        low, up = signal_bounds(data.signal_sums, data.signal_number, data.noisy, risk / 2.0)
         values = {
             "failure_probability": risk,
             "widths": _kernel_widths(data, risk / 2.0 if data.noisy else risk),
-            "signal_low": low,
-            "signal_up": up,
+            "signal_low": low.reshape(shape),
+            "signal_up": up.reshape(shape),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -187,13 +188,14 @@ def _kernel_widths(data: Observations, risk: float) -> Floats:
     return np.where(number > 0, widths[inverse.reshape(-1)], 2.0)
 
 
-def _signal_bounds(data: Observations, risk: float) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest expectation of each signal that the data allow, [1+I, M, S, A]."""
-    J, shape = 1 + data.num_constraints, (1 + data.num_constraints, -1, data.num_states, data.num_actions)
-    means, counted = data.signal_means(), data.signal_number
-    widths = np.where(counted > 0, 0.0, np.inf)
-    if data.noisy:
-        log_sets = math.log(J * len(counted) / risk)
+def signal_bounds(sums: Floats, counted: Any, noisy: bool, risk: float) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest expectation of signals that their sums [J, rows] allow, each [J, rows].
+
+    `counted` [rows] is how often they were observed. Without noise they are known after one visit.
+    """
+    means, widths = sums / np.maximum(counted, 1), np.where(counted > 0, 0.0, np.inf)
+    if noisy:
+        log_sets = math.log(sums.size / risk)
         distinct, inverse = np.unique(counted, return_inverse=True)
         widths = np.array([mean_width(float(n), log_sets) for n in distinct])[inverse]
-    return np.maximum(means - widths, 0.0).reshape(shape), np.minimum(means + widths, 1.0).reshape(shape)
+    return np.maximum(means - widths, 0.0), np.minimum(means + widths, 1.0)

@@ -236,7 +236,7 @@ def make(name: str, **parameters: object) -> Problem:
     Traceback (most recent call last):
     opdop.model.errors.InvalidParameterError: stages of 'factored' is 0; expected a whole number, at least 1, ...
     """
-    return _get(name).build(**parameters)
+    return environment_of(name).build(**parameters)
 
 
 def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:
@@ -247,11 +247,20 @@ def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:
     >>> parse("factored", ["stages=9", "moves=4.5"])
     {'stages': 9, 'moves': 4.5}
     """
-    return _get(name).parse(settings)
+    return environment_of(name).parse(settings)
 
 
-def _get(name: object) -> Environment:
+def environment_of(name: object) -> Environment:
+    """Return a problem by its name: a shipped one, or one of `opdop.envs.own_problems`.
+
+    Raises InvalidParameterError, with the nearest name, if there is none.
+    """
     known = environments()
+    if isinstance(name, str) and name not in known:
+        from opdop.envs.own_problems import find_own  # late: it imports this module
+
+        if (own := find_own(name)) is not None:
+            return own
     if not isinstance(name, str) or name not in known:
         near = suggestion(name, known)
         raise InvalidParameterError(f"there is no environment {shown(name)}.{near} Environments: {', '.join(known)}.")

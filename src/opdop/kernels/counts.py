@@ -281,57 +281,69 @@ def count_visit(visits, h, x, pair, observed):
 
 
 @njit(cache=True, fastmath=False)
-def count_ball_visit(visits, h, x, pair, observed):
-    """Count one visit and its observed signals [J], and write the new confidence sets of the pair."""
-    _touch(visits.touched, h, x, visits.number.shape[0])
-    k, m = stored_stage(h, visits.number.shape[0]), stored_stage(h, visits.signal_number.shape[0])
-    n = visits.number[k, pair] + 1.0
-    visits.number[k, pair] = n
-    visits.inverse[k, pair] = 1.0 / n
-    visits.moved[k, pair] = moved_visits(visits, n)
-    n = visits.signal_number[m, pair] + 1.0
-    visits.signal_number[m, pair] = n
-    for j in range(observed.shape[0]):
-        visits.sums[j, m, pair], visits.lost[j, m, pair] = add_compensated(
-            visits.sums[j, m, pair], visits.lost[j, m, pair], observed[j]
-        )
-        if visits.noisy:
-            width = visits.scale * mean_width(n, visits.signal_log_sets)
-            visits.upper[j, m, pair] = min(1.0, visits.sums[j, m, pair] / n + width)
-        elif n == 1.0:
-            visits.upper[j, m, pair] = observed[j]
-        elif abs(visits.upper[j, m, pair] - observed[j]) > SAME_SIGNAL:
-            visits.refuted[0] = 1 + m * visits.number.shape[1] + pair
+def _count_visits(visits, states, actions, observed):
+    S = visits.touched.shape[1]
+    for h in range(actions.shape[0]):
+        count_visit(visits, h, states[h], actions[h] * S + states[h], observed[:, h])
 
 
 @njit(cache=True, fastmath=False)
-def moved_visits(visits, n):
+def _count_ball_visits(visits, states, actions, observed):
+    """Count the visits of an episode and its signals, and write the new confidence sets of the visited pairs."""
+    touched, number, signal_number, upper = visits.touched, visits.number, visits.signal_number, visits.upper
+    sums, lost, log_sets, scale = visits.sums, visits.lost, visits.log_sets, visits.scale
+    S, L, M = touched.shape[1], number.shape[0], signal_number.shape[0]
+    for h in range(actions.shape[0]):
+        pair = actions[h] * S + states[h]
+        k, m = stored_stage(h, L), stored_stage(h, M)
+        _touch(touched, h, states[h], L)
+        n = number[k, pair] + 1.0
+        number[k, pair] = n
+        visits.inverse[k, pair] = 1.0 / n
+        visits.moved[k, pair] = moved_visits(n, log_sets, scale)
+        n = signal_number[m, pair] + 1.0
+        signal_number[m, pair] = n
+        width = scale * mean_width(n, visits.signal_log_sets) if visits.noisy and scale > 0.0 else 0.0
+        for j in range(observed.shape[0]):
+            sums[j, m, pair], lost[j, m, pair] = add_compensated(sums[j, m, pair], lost[j, m, pair], observed[j, h])
+            if visits.noisy:
+                upper[j, m, pair] = min(1.0, sums[j, m, pair] / n + width)
+            elif n == 1.0:
+                upper[j, m, pair] = observed[j, h]
+            elif abs(upper[j, m, pair] - observed[j, h]) > SAME_SIGNAL:
+                visits.refuted[0] = 1 + m * number.shape[1] + pair
+
+
+@njit(cache=True, fastmath=False)
+def moved_visits(n, log_sets, scale):
     """Return n eps / 2: of n visits to a pair, how many its ball may move to another successor; at most n."""
-    return n * min(1.0, 0.5 * visits.scale * l1_width(n, visits.log_sets))
+    if scale == 0.0:  # who only counts does not wait for logarithms
+        return 0.0
+    return n * min(1.0, 0.5 * scale * l1_width(n, log_sets))
 
 
 @njit(cache=True, fastmath=False)
 def renew_balls(visits):
-    """Compute what `count_ball_visit` has written of the kernel, from the numbers of visits."""
+    """Compute again what counting has written of the kernel's balls, from the numbers of visits."""
     for k in range(visits.number.shape[0]):
         for pair in range(visits.number.shape[1]):
             n = visits.number[k, pair]
             visits.inverse[k, pair] = 1.0 / n if n > 0.0 else 0.0
-            visits.moved[k, pair] = moved_visits(visits, n) if n > 0.0 else 0.0
+            visits.moved[k, pair] = moved_visits(n, visits.log_sets, visits.scale) if n > 0.0 else 0.0
 
 
-def note_visit(visits, h, x, pair, observed):
-    """Count one visit, in either kind of visits."""
-    (count_ball_visit if isinstance(visits, BallVisits) else count_visit)(visits, h, x, pair, observed)
+def count_visits(visits, states, actions, observed):
+    """Count the visits of one episode and its observed signals [J, H], in either kind of visits."""
+    (_count_ball_visits if isinstance(visits, BallVisits) else _count_visits)(visits, states, actions, observed)
 
 
-@overload(note_visit)
-def _overload_note_visit(visits, h, x, pair, observed):
-    def of_ball(visits, h, x, pair, observed):
-        count_ball_visit(visits, h, x, pair, observed)
+@overload(count_visits)
+def _overload_count_visits(visits, states, actions, observed):
+    def of_ball(visits, states, actions, observed):
+        _count_ball_visits(visits, states, actions, observed)
 
-    def of_bonus(visits, h, x, pair, observed):
-        count_visit(visits, h, x, pair, observed)
+    def of_bonus(visits, states, actions, observed):
+        _count_visits(visits, states, actions, observed)
 
     return of_ball if visits.instance_class is BallVisits else of_bonus
 
@@ -342,21 +354,18 @@ def observe(counts, states, actions, observed):
 
 
 def _table_observe(counts, states, actions, observed):
-    visits, seen = counts
-    S = visits.touched.shape[1]
+    seen, S = counts.seen, counts.seen.shape[1]
     for h in range(actions.shape[0]):
-        pair = actions[h] * S + states[h]
-        seen[stored_stage(h, seen.shape[0]), states[h + 1], pair] += 1
-        note_visit(visits, h, states[h], pair, observed[:, h])
+        seen[stored_stage(h, seen.shape[0]), states[h + 1], actions[h] * S + states[h]] += 1
+    count_visits(counts.visits, states, actions, observed)
 
 
 def _lists_observe(counts, states, actions, observed):
-    visits = counts.visits
-    S, (stages, pairs) = visits.touched.shape[1], visits.number.shape
+    S, (stages, pairs) = counts.visits.touched.shape[1], counts.visits.number.shape
     for h in range(actions.shape[0]):
         pair = actions[h] * S + states[h]
         _count_transition(counts, stored_stage(h, stages) * pairs + pair, states[h + 1])
-        note_visit(visits, h, states[h], pair, observed[:, h])
+    count_visits(counts.visits, states, actions, observed)
 
 
 @njit(cache=True, fastmath=False)

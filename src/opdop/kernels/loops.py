@@ -34,12 +34,13 @@ class PrimalDual(NamedTuple):
     dual: np.ndarray  # [I]: Y^k
     utility_estimates: np.ndarray  # [I]: <rho, V_g^k> at the first stage
     touched: np.ndarray  # [H, S]: where the evaluator's estimates of the actions may differ
-    thresholds: np.ndarray  # [I]
+    thresholds: np.ndarray  # [I]: those of the task, plus the margin
     initial: np.ndarray  # [S]: rho, as the learner was told
     step_size: float
     dual_step_size: float
     mixing: float
     dual_bound: float
+    dual_total: float
 
 
 class Record(NamedTuple):
@@ -152,7 +153,12 @@ def run_episodes(learner, evaluator, model, uniforms, record):
             observed,
         )
         update_dual(  # line 9
-            learner.dual, learner.thresholds, learner.utility_estimates, learner.dual_step_size, learner.dual_bound
+            learner.dual,
+            learner.thresholds,
+            learner.utility_estimates,
+            learner.dual_step_size,
+            learner.dual_bound,
+            learner.dual_total,
         )
         evaluate(evaluator, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
         observe(evaluator, learner.v, states, actions, observed)

@@ -115,8 +115,33 @@ def mirror_step(policy, h, first, last, scores, best, total, step_size, mixing):
 
 
 @njit(cache=True, fastmath=False)
-def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound):
-    """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I]."""
+def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound, dual_total):
+    """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I].
+
+    Where dual_total is finite, they move to the nearest point with dual >= 0 and sum(dual) <= dual_total instead.
+    """
+    each = dual_bound if dual_total == math.inf else math.inf
+    total = 0.0
     for i in range(dual.shape[0]):
         moved = dual[i] + dual_step_size * (thresholds[i] - utility_estimates[i])  # line 9
-        dual[i] = min(max(moved, 0.0), dual_bound)
+        dual[i] = min(max(moved, 0.0), each)
+        total += dual[i]
+    if total > dual_total:
+        _lower_to_total(dual, dual_total)
+
+
+@njit(cache=True, fastmath=False)
+def _lower_to_total(dual, dual_total):
+    """Lower all multipliers by the same number, but none below 0, so that their sum is dual_total."""
+    lowered, positive = 0.0, dual.shape[0] + 1
+    while True:
+        total, number = 0.0, 0
+        for i in range(dual.shape[0]):
+            if dual[i] > lowered:
+                total += dual[i]
+                number += 1
+        if number in (positive, 0):
+            break
+        lowered, positive = (total - dual_total) / number, number
+    for i in range(dual.shape[0]):
+        dual[i] = min(max(dual[i] - lowered, 0.0), dual_total)

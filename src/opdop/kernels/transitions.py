@@ -1,7 +1,8 @@
-"""Transition rows in three forms, and what backward and forward passes do with them.
+"""Transition rows in several forms, and what backward and forward passes do with them.
 
-`Dense` and `Sparse` rows are a known kernel. `Balls` are what data allow: each row is the centre of an L1 ball, and the
-expectation is taken under the member of the ball that is best for a weighted sum of the values.
+`Dense` and `Sparse` rows are a known kernel. The others are what data allow: each row of `Balls` is the centre of an L1
+ball, and `Ellipsoids` are about the weights of a linear kernel. The expectation is then taken under the member of the
+set that is best for a weighted sum of the values.
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ from numba.extending import overload
 
 from opdop.kernels.balls import Balls, move_mass, rank_states
 from opdop.kernels.caching import njit
+from opdop.kernels.ellipsoids import (
+    BlockEllipsoids,
+    Ellipsoids,
+    expect_in_blocks,
+    expect_in_ellipsoids,
+    integrate_values,
+    store_values,
+)
 from opdop.kernels.simd import LANES, add_scaled
 
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
@@ -40,17 +49,24 @@ Transitions = Dense | Sparse
 # Arrays are copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
 
 
-def _by_form(transitions, dense, sparse, balls=None):
+def _by_form(transitions, dense, sparse, balls=None, ellipsoids=None, blocks=None):
     """Choose an implementation by the form of the transitions, at compile time; balls are stored as sparse rows are."""
     if isinstance(transitions, types.BaseNamedTuple):
-        form = transitions.instance_class
-        return dense if form is Dense else balls if form is Balls and balls is not None else sparse
+        by_form = _forms(dense, sparse, balls or sparse, ellipsoids, blocks)
+        return by_form[transitions.instance_class]
     return None
+
+
+def _forms(dense, sparse, balls, ellipsoids, blocks):
+    return {Dense: dense, Sparse: sparse, Balls: balls, Ellipsoids: ellipsoids, BlockEllipsoids: blocks}
 
 
 def count_rows(transitions):
     """Return L*S*A."""
-    return _dense_count_rows(transitions) if isinstance(transitions, Dense) else _sparse_count_rows(transitions)
+    set_rows = _ellipsoids_count_rows
+    return _forms(_dense_count_rows, _sparse_count_rows, _sparse_count_rows, set_rows, set_rows)[type(transitions)](
+        transitions
+    )
 
 
 def _dense_count_rows(transitions):
@@ -61,17 +77,22 @@ def _sparse_count_rows(transitions):
     return transitions.starts.shape[0] - 1
 
 
+def _ellipsoids_count_rows(transitions):
+    return transitions.theta.shape[0] * transitions.num_actions * transitions.values.shape[2]
+
+
 @overload(count_rows)
 def _overload_count_rows(transitions):
-    return _by_form(transitions, _dense_count_rows, _sparse_count_rows)
+    set_rows = _ellipsoids_count_rows
+    return _by_form(transitions, _dense_count_rows, _sparse_count_rows, None, set_rows, set_rows)
 
 
 def expect(transitions, first_row, count, v, out):
     """Write the expectation of v [J, S] over the next state of some rows into out [J, count].
 
-    Balls must have been prepared with this very v.
+    A set must have been prepared with this very v.
     """
-    by_form = {Dense: _dense_expect, Sparse: _sparse_expect, Balls: _balls_expect}
+    by_form = _forms(_dense_expect, _sparse_expect, _balls_expect, _ellipsoids_expect, _blocks_expect)
     by_form[type(transitions)](transitions, first_row, count, v, out)
 
 
@@ -111,15 +132,23 @@ def _balls_expect(transitions, first_row, count, v, out):
     move_mass(transitions, first_row, count, v, out)
 
 
+def _ellipsoids_expect(transitions, first_row, count, v, out):
+    expect_in_ellipsoids(transitions, first_row, count, out)
+
+
+def _blocks_expect(transitions, first_row, count, v, out):
+    expect_in_blocks(transitions, first_row, count, out)
+
+
 @overload(expect, jit_options={"fastmath": _SUMS})
 def _overload_expect(transitions, first_row, count, v, out):
-    return _by_form(transitions, _dense_expect, _sparse_expect, _balls_expect)
+    return _by_form(transitions, _dense_expect, _sparse_expect, _balls_expect, _ellipsoids_expect, _blocks_expect)
 
 
 def prepare(transitions, v):
-    """Prepare the expectations of v [J, S]: balls sort the states by the weighted sum of v; other forms do nothing."""
-    if isinstance(transitions, Balls):
-        rank_states(transitions, v)
+    """Prepare the expectations of v [J, S] under sets: sort the states, or integrate v; known kernels do nothing."""
+    by_form = _forms(_nothing_to_prepare, _nothing_to_prepare, _balls_prepare, _ellipsoids_prepare, _blocks_prepare)
+    by_form[type(transitions)](transitions, v)
 
 
 def _nothing_to_prepare(transitions, v):
@@ -130,14 +159,24 @@ def _balls_prepare(transitions, v):
     rank_states(transitions, v)
 
 
+def _ellipsoids_prepare(transitions, v):
+    integrate_values(transitions, v)
+
+
+def _blocks_prepare(transitions, v):
+    store_values(transitions.values, v)
+
+
 @overload(prepare)
 def _overload_prepare(transitions, v):
-    return _by_form(transitions, _nothing_to_prepare, _nothing_to_prepare, _balls_prepare)
+    nothing = _nothing_to_prepare
+    return _by_form(transitions, nothing, nothing, _balls_prepare, _ellipsoids_prepare, _blocks_prepare)
 
 
 def empty_values(transitions, J, S):
     """Return room for v [J, S], laid out as `expect` and `push` use it: by state where successors are listed."""
-    return (_dense_empty_values if isinstance(transitions, Dense) else _sparse_empty_values)(transitions, J, S)
+    listed = isinstance(transitions, (Sparse, Balls))
+    return (_sparse_empty_values if listed else _dense_empty_values)(transitions, J, S)
 
 
 def _dense_empty_values(transitions, J, S):
@@ -150,7 +189,8 @@ def _sparse_empty_values(transitions, J, S):
 
 @overload(empty_values)
 def _overload_empty_values(transitions, J, S):
-    return _by_form(transitions, _dense_empty_values, _sparse_empty_values)
+    dense = _dense_empty_values
+    return _by_form(transitions, dense, _sparse_empty_values, None, dense, dense)
 
 
 def push(transitions, first_row, masses, out):

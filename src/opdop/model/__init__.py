@@ -11,10 +11,19 @@ if TYPE_CHECKING:
     from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
     from opdop.model.features import Features
     from opdop.model.linear import LinearCMDP
+    from opdop.model.model_files import load_model, save_model
     from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
     from opdop.model.policy_files import load_policy
     from opdop.model.problem import Problem, as_tabular
-    from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+    from opdop.model.simulator import (
+        CompiledSimulator,
+        DescribedSimulator,
+        Episode,
+        KnownSimulator,
+        ModelSimulator,
+        Seed,
+        Simulator,
+    )
     from opdop.model.spaces import Axis, Space
 else:
     __getattr__, __dir__ = late_names(__name__)
@@ -24,6 +33,7 @@ __all__ = [
     "CompiledSimulator",
     "ContinuousCMDP",
     "ContinuousSimulator",
+    "DescribedSimulator",
     "Display",
     "Episode",
     "Features",
@@ -46,6 +56,8 @@ __all__ = [
     "TabularPolicy",
     "as_policy",
     "as_tabular",
+    "load_model",
     "load_policy",
+    "save_model",
     "suggestion",
 ]

@@ -89,6 +89,7 @@ class TabularCMDP:
     initial: Floats  # [S]
     display: Display
     features: Features | None  # of the linear kernel, if it has one; a learner may be told
+    absorbing: int | None  # the state in which an episode has ended, if there is one; a learner may be told
     usual_episodes: ClassVar[int] = 100_000
     discretisation: ClassVar[str] = ""
 
@@ -140,6 +141,7 @@ class TabularCMDP:
             "initial": _read_initial(initial, S),
             "display": _read_display(display, len(signals.thresholds), S, A, signals.quantities),
             "features": None,
+            "absorbing": None,
         }
         self.__setstate__(fields)
 
@@ -179,6 +181,22 @@ class TabularCMDP:
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
 
+    def with_absorbing(self, state: int) -> Self:
+        """Return the same model with a state that stands for the end of an episode, which a learner is told.
+
+        Raises InvalidModelError unless all actions keep the state, with the same signals at every stage.
+        """
+        x = as_index("absorbing", state, self.num_states)
+        stays = all(
+            self.transition_matrix(h)[x * self.num_actions + a, x] == 1.0
+            for h in range(self.stored_stages)
+            for a in range(self.num_actions)
+        )
+        rest = self.signals[:, :, x]
+        if not stays or (rest != rest[:, :1, :1]).any():
+            raise InvalidModelError(f"state {x} is not absorbing; expected that it stays, with the same signals.")
+        return self._changed(absorbing=x)
+
     def _changed(self, **fields: Any) -> Self:
         model = object.__new__(type(self))
         model.__setstate__({**self.__dict__, **fields})
@@ -209,7 +227,7 @@ class TabularCMDP:
     @property
     def is_stationary(self) -> bool:
         """Whether all stages share one kernel."""
-        return self._stored_stages == 1 and self.horizon > 1
+        return self.stored_stages == 1 and self.horizon > 1
 
     @property
     def is_sparse(self) -> bool:
@@ -234,7 +252,7 @@ class TabularCMDP:
         """
         stage = as_index("stage", stage, self.horizon)
         size = self.num_states * self.num_actions
-        first = (stage % self._stored_stages) * size
+        first = (stage % self.stored_stages) * size
         if isinstance(self.transitions, Dense):
             return self.transitions.rows[first : first + size]
         starts, successors, probabilities = self.transitions
@@ -249,7 +267,7 @@ class TabularCMDP:
 
         Raises InvalidModelError if they would not fit into memory.
         """
-        S, A, L = self.num_states, self.num_actions, self._stored_stages
+        S, A, L = self.num_states, self.num_actions, self.stored_stages
         if not self.is_sparse:
             return self
         check_memory(24.0 * L * S * A * S, f"dense transitions of {S:,} states and {A:,} actions")  # and two copies
@@ -260,11 +278,12 @@ class TabularCMDP:
         """Return the same model with compressed transitions."""
         if self.is_sparse:
             return self
-        matrices = [sparse.csr_array(self.transition_matrix(h)) for h in range(self._stored_stages)]
+        matrices = [sparse.csr_array(self.transition_matrix(h)) for h in range(self.stored_stages)]
         return self._with_transitions(matrices if len(matrices) == self.horizon else matrices[0])
 
     @property
-    def _stored_stages(self) -> int:
+    def stored_stages(self) -> int:
+        """How many kernels are stored: H, or 1 for all stages."""
         rows = len(self.transitions.rows) if isinstance(self.transitions, Dense) else len(self.transitions.starts) - 1
         return rows // (self.num_states * self.num_actions)
 
@@ -274,12 +293,12 @@ class TabularCMDP:
     def _with_transitions(self, transitions: Any) -> TabularCMDP:
         signals = self.signals[0], self.signals[1:]
         model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
-        return model._changed(features=self.features)
+        return model._changed(features=self.features, absorbing=self.absorbing)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"
         form = "sparse" if self.is_sparse else "dense"
-        stages = "stationary" if self._stored_stages == 1 else "per-stage"
+        stages = "stationary" if self.stored_stages == 1 else "per-stage"
         return (
             f"{type(self).__name__}({self.display.name!r}: {self.num_states} states, {self.num_actions} actions, "
             f"{self.horizon} stages, {constraints}, {form}, {stages})"

@@ -147,7 +147,7 @@ class ContinuousCMDP:
     def space(self) -> Space:
         """How the states of the discretisation are numbered: a state in [0, 1]^dim belongs to the cell around it."""
         edges = np.arange(1, self.cells) / self.cells
-        axis = Axis.bins(edges.tolist()) if self.cells > 1 else Axis(size=1)
+        axis = Axis.bins(edges.tolist())
         return Space(
             (axis,) * self.features.nodes.dim, (Axis(self.features.num_actions),), first=len(self.features.nodes)
         )
@@ -239,7 +239,7 @@ class ContinuousSimulator:
         H, J, features = problem.horizon, len(problem.signal_weights), problem.features
         states, actions = np.empty((H + 1, features.nodes.dim)), np.empty(H, dtype=np.int64)
         signals = np.empty((J, H))
-        states[0] = self._first()
+        states[0] = self.first()
         for h in range(H):
             chances = _chances(policy, h, states[h], features.num_actions)
             a = int(draw(chances, random.random()))
@@ -251,7 +251,8 @@ class ContinuousSimulator:
             states[h + 1] = features.draw(weights, states[h], a, random)
         return Episode(states, actions, signals)
 
-    def _first(self) -> Floats:
+    def first(self) -> Floats:
+        """Draw the first state [dim] of an episode."""
         initial = self.continuous.initial
         if isinstance(initial, Density):
             return draw_from(initial, self.generator.random(initial.dim))

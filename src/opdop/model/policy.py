@@ -69,7 +69,10 @@ class TabularPolicy:
 
     @classmethod
     def trusted(cls, table: Floats, space: Space | None = None) -> TabularPolicy:
-        """Return the policy of a table [H, S, A] that is known to be valid, without checks and without a copy."""
+        """Return the policy of a table [H, S, A] that is known to be valid, without checks or copies.
+
+        `space` has the observations and actions of the problem, if they are not numbers 0, 1, ...
+        """
         policy = object.__new__(cls)
         table.setflags(write=False)
         policy.__dict__.update(table=table, space=space)
@@ -116,7 +119,7 @@ class TabularPolicy:
         return row
 
     def act(self, observation: Any, stage: int, rng: np.random.Generator) -> Any:
-        """Return the action for an observation at a stage, from 0 on; drawn with one number of the generator.
+        """Return the action for an observation at a stage, from 0 on; drawn with one number of `rng`.
 
         Raises InvalidParameterError if there is no such observation or stage.
         """
@@ -125,7 +128,7 @@ class TabularPolicy:
         return chosen if self.space is None else self.space.action(chosen)
 
     def sample(self, rng: np.random.Generator) -> TabularPolicy:
-        """Return the policy that plays the next episode: this one. See `PolicyMixture.sample`."""
+        """Return the policy that plays the next episode: this one; `rng` is not used. See `PolicyMixture.sample`."""
         return self
 
     def with_space(self, space: Space | None) -> TabularPolicy:
@@ -141,7 +144,7 @@ class TabularPolicy:
 
     @staticmethod
     def load(path: str | Path) -> TabularPolicy | PolicyMixture:
-        """Return a saved policy; raise InvalidParameterError or InvalidModelError if the file holds none."""
+        """Return the policy saved at `path`; raise InvalidParameterError or InvalidModelError if there is none."""
         return load_policy(path)
 
     def __repr__(self) -> str:
@@ -191,11 +194,11 @@ class PolicyMixture:
         return self.parts[0].space
 
     def sample(self, rng: np.random.Generator) -> TabularPolicy:
-        """Draw the part that plays the next episode."""
+        """Return the part that plays the next episode, drawn with one number of the generator `rng`."""
         return self.parts[draw_action(self.weights, rng)]
 
     def act(self, observation: Any, stage: int, rng: np.random.Generator) -> Any:
-        """Return the action for an observation at a stage; stage 0 begins an episode and draws its part.
+        """Return the action for an observation at a stage; stage 0 begins an episode and draws its part from `rng`.
 
         The mixture keeps that part until the next stage 0. Where several episodes are played at once, call `sample` at
         the beginning of each and let its part act. Raises InvalidParameterError if there is no such observation or
@@ -216,7 +219,7 @@ class PolicyMixture:
 
     @staticmethod
     def load(path: str | Path) -> TabularPolicy | PolicyMixture:
-        """Return a saved policy; raise InvalidParameterError or InvalidModelError if the file holds none."""
+        """Return the policy saved at `path`; raise InvalidParameterError or InvalidModelError if there is none."""
         return load_policy(path)
 
     def __repr__(self) -> str:

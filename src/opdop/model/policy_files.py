@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import io
 import json
-import math
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib import format as npy
 
-from opdop.model.errors import InvalidModelError, InvalidParameterError, OpdopError
+from opdop.model.array_files import read_npz, write_npz, write_text
+from opdop.model.errors import InvalidModelError, InvalidParameterError
 from opdop.model.spaces import Space
-from opdop.model.validation import Floats, check_memory, printable, shown
+from opdop.model.validation import Floats, printable, shown
 
 if TYPE_CHECKING:
     from opdop.model.policy import PolicyMixture, TabularPolicy
 
 FORMAT = "opdop.policy/1"
 _LARGEST_FILE = 4 * 2**30
-_LARGEST_HEADER = 64 * 2**20
-_ENTRIES = {"header.npy", "tables.npy", "weights.npy"}
 
 
 def save_policy(path: str | Path, tables: Floats, weights: Floats, space: Space | None) -> Path:
@@ -35,23 +30,14 @@ def save_policy(path: str | Path, tables: Floats, weights: Floats, space: Space 
     target = _path(path)
     header = {"format": FORMAT, "space": None if space is None else space.record()}
     if target.suffix == ".json":
-        text = json.dumps({**header, "weights": weights.tolist(), "tables": tables.tolist()})
-        content = text.encode()
+        write_text(target, json.dumps({**header, "weights": weights.tolist(), "tables": tables.tolist()}))
     else:
-        stream = io.BytesIO()
-        np.savez(stream, header=np.array(json.dumps(header)), weights=weights, tables=tables)
-        content = stream.getvalue()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise OpdopError(f"{printable(str(target))} cannot be written: {error.strerror or error}.") from error
+        write_npz(target, {"header": np.array(json.dumps(header)), "weights": weights, "tables": tables})
     return target
 
 
 def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
-    """Return the policy of a file that `save` wrote: a TabularPolicy, or a PolicyMixture if there are several.
+    """Return the policy that `save` wrote to `path`: a TabularPolicy, or a PolicyMixture if there are several.
 
     Nothing in the file is executed. Raises InvalidParameterError if there is no such file, and InvalidModelError if it
     holds no policy.
@@ -100,24 +86,8 @@ def _read_json(path: Path) -> tuple[Any, Floats, Floats]:
 
 
 def _read_npz(path: Path) -> tuple[Any, Floats, Floats]:
-    """Read three arrays; a header that states more data than there are is refused before memory is taken."""
-    with zipfile.ZipFile(path) as archive:
-        items = {item.filename: item for item in archive.infolist()}
-        if set(items) != _ENTRIES:
-            raise InvalidModelError(f"it has the entries {shown(sorted(items))}; expected {sorted(_ENTRIES)}")
-        check_memory(2.0 * sum(item.file_size for item in items.values()), "the policy")
-        if items["header.npy"].file_size > _LARGEST_HEADER:
-            raise InvalidModelError("its header is too large")
-        header, weights, tables = (_array(archive.read(items[f"{n}.npy"]), n) for n in ("header", "weights", "tables"))
+    arrays = read_npz(path, allowed={"header", "weights", "tables"})
+    header, weights, tables = (arrays[name] for name in ("header", "weights", "tables"))
+    if weights.dtype != np.float64 or tables.dtype != np.float64:
+        raise InvalidModelError(f"weights are {weights.dtype} and tables {tables.dtype}; expected float64")
     return json.loads(str(header)), weights, tables
-
-
-def _array(data: bytes, name: str) -> Any:
-    stream = io.BytesIO(data)
-    if npy.read_magic(stream) != (1, 0):
-        raise InvalidModelError(f"{name} has an unknown version")
-    shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    wanted = "U" if name == "header" else "f"
-    if dtype.kind != wanted or fortran or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise InvalidModelError(f"{name} is {dtype} {list(shape)} in {len(data)} bytes")
-    return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape).copy()

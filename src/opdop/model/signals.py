@@ -112,17 +112,17 @@ def read_signals(
     _check_names(names)
     reward = _reward_table(rewards, sizes).reshape(-1, S, A)
     scale = _scale("rewards", reward, _pair("reward_range", reward_range))
-    words = _units(units, names)
+    words = read_units(units, names)
     tables, limits = [scale.signal(reward)], []
     quantities = [scale.quantity(*words["reward"], H)]
     for group, ranges in zip(groups, (utility_range, cost_range), strict=True):
-        pairs = _ranges(f"{group.kind}_range", ranges, list(group.tables))
+        pairs = read_ranges(f"{group.kind}_range", ranges, list(group.tables))
         for name, table in group.tables.items():
             label = f"{_WORDS[group.kind][0]} {name!r}"
             scale = _scale(label, table, pairs[name], falls=group.kind == "cost")
             tables.append(scale.signal(table))
             quantities.append(scale.quantity(*words[name], H))
-            limits.append(_limit(group, name, scale, H, words[name][1]))
+            limits.append(read_bound(group.kind, name, group.bounds[name], scale, H, words[name][1]))
     L = max(len(table) for table in tables)
     values = np.empty((len(tables), L, S, A))
     for j, table in enumerate(tables):
@@ -247,7 +247,7 @@ def _pair(name: str, value: Any) -> tuple[float, float] | None:
     return float(pair[0]), float(pair[1])
 
 
-def _ranges(name: str, value: Any, names: list[str]) -> dict[str, tuple[float, float] | None]:
+def read_ranges(name: str, value: Any, names: Sequence[str]) -> dict[str, tuple[float, float] | None]:
     """Return the stated range of each constraint: one pair for all, one for each in order, or by name."""
     if isinstance(value, Mapping):
         _check_known(name, value, names)
@@ -288,13 +288,15 @@ def _scale(name: str, table: Floats, stated: tuple[float, float] | None, *, fall
     return Scale(low, high, falls=falls)
 
 
-def _limit(group: _Constraints, name: str, scale: Scale, H: int, unit: str) -> float:
-    """Return a bound as a threshold in (0, H]; raise if every policy satisfies it, or none."""
-    bound, word = group.bounds[name], _WORDS[group.kind][2]
-    threshold = scale.threshold(bound, H)
+def read_bound(kind: str, name: str, bound: float, scale: Scale, H: int, unit: str) -> float:
+    """Return the bound of a "utility" or a "cost" as a threshold in (0, H].
+
+    Raises InvalidModelError, in own units, if every policy satisfies it, or none does.
+    """
+    word, threshold = _WORDS[kind][2], scale.threshold(bound, H)
     if 0.0 < threshold <= H:
         return threshold
-    verbs = {"cost": ("exceed", "keep"), "utility": ("miss", "reach")}[group.kind]
+    verbs = {"cost": ("exceed", "keep"), "utility": ("miss", "reach")}[kind]
     verb = verbs[0] if threshold <= 0.0 else verbs[1]
     remedy = "Leave the constraint out, or tighten it." if threshold <= 0.0 else "Loosen the constraint."
     found = f"the {word} of {name!r} is {number(bound)} {unit}".rstrip()
@@ -303,7 +305,7 @@ def _limit(group: _Constraints, name: str, scale: Scale, H: int, unit: str) -> f
     raise InvalidModelError(f"{found}; no policy can {verb} it, as a total is {total} ({each}). {remedy}")
 
 
-def _units(units: Any, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+def read_units(units: Any, names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return the shown name and the unit of the reward and of each constraint."""
     everything = ["reward", *names]
     if units is None or isinstance(units, str):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
 from opdop.kernels.transitions import draw
+from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import Policy, PolicyMixture, fitting_table
@@ -47,6 +48,22 @@ class Simulator(Protocol):
     def play(self, policy: Policy) -> Episode:
         """Play one episode of a policy and return it."""
         ...
+
+
+@runtime_checkable
+class DescribedSimulator(Simulator, Protocol):
+    """A simulator whose model is not known, but which says what a learner is told, and in which units."""
+
+    horizon: int
+    num_states: int
+    num_actions: int
+    thresholds: Floats  # [I]
+    initial: Floats  # [S]
+    noisy: bool
+    stationary: bool  # kernel and signals are the same at every stage
+    absorbing: int | None
+    rest: Floats | None  # [1+I]
+    display: Display
 
 
 @runtime_checkable

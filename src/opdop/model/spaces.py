@@ -27,31 +27,33 @@ class Axis:
 
     size: int
     start: int = 0
-    edges: tuple[float, ...] = ()
+    edges: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", as_size("the size of an axis", self.size))
         object.__setattr__(self, "start", as_whole("the start of an axis", self.start))
+        if self.edges is None:
+            return
         edges = as_floats("edges", list(self.edges), "increasing numbers")
-        if edges.ndim != 1 or (np.diff(edges) <= 0.0).any() or (edges.size and self.size != edges.size + 1):
+        if edges.ndim != 1 or (np.diff(edges) <= 0.0).any() or self.size != edges.size + 1:
             raise InvalidModelError(f"edges are {shown(self.edges)}; expected increasing numbers, one less than bins.")
         object.__setattr__(self, "edges", tuple(edges.tolist()))
 
     @classmethod
     def bins(cls, edges: Sequence[float]) -> Axis:
-        """Return the bins between edges."""
+        """Return the bins between increasing edges; raises InvalidModelError if they are not numbers."""
         listed = tuple(as_floats("edges", list(edges), "increasing numbers").ravel().tolist())
         return cls(size=len(listed) + 1, edges=listed)
 
     def index(self, value: Any) -> int:
         """Return the number of a value on the axis; raise InvalidParameterError if it is not there."""
         x = float(value)
-        if self.edges and not math.isnan(x):
+        if self.edges is not None and not math.isnan(x):
             return int(np.searchsorted(self.edges, x, side="right"))
-        if not self.edges and x == math.floor(x) and self.start <= x < self.start + self.size:
+        if self.edges is None and self.start <= x < self.start + self.size and x == math.floor(x):
             return int(x) - self.start
         last = self.start + self.size - 1
-        expected = "a number" if self.edges else f"a whole number in {self.start}..{last}"
+        expected = "a number" if self.edges is not None else f"a whole number in {self.start}..{last}"
         raise InvalidParameterError(f"a coordinate of the observation is {number(x)}; expected {expected}.")
 
 
@@ -116,7 +118,7 @@ class Space:
         return self.first + place
 
     def action(self, index: int) -> Any:
-        """Return the action of a number: a whole number, or an array of them if `vector_actions`."""
+        """Return the action with this index: a whole number, or an array of them if `vector_actions`."""
         parts = np.unravel_index(index, [axis.size for axis in self.actions])
         values = [axis.start + int(part) for axis, part in zip(self.actions, parts, strict=True)]
         return np.array(values, dtype=np.int64) if self.vector_actions else values[0]
@@ -145,7 +147,7 @@ class Space:
 
 
 def _axis_record(axis: Axis) -> dict[str, Any]:
-    return {"edges": list(axis.edges)} if axis.edges else {"start": axis.start, "size": axis.size}
+    return {"edges": list(axis.edges)} if axis.edges is not None else {"start": axis.start, "size": axis.size}
 
 
 def _axis_of(record: Any) -> Axis:

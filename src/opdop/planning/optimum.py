@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
 from opdop.kernels.balls import Balls
+from opdop.kernels.ellipsoids import BlockEllipsoids, Ellipsoids
 from opdop.kernels.transitions import Transitions
 from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
 from opdop.model.display import price_scale, worth
@@ -116,11 +117,14 @@ class Oracle(Protocol):
         ...
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I], none negative; among several, one best for `second`."""
         ...
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that cannot be satisfied; `utilities` [I] are the max-slack policy's."""
+        """Return the error for constraints that cannot be satisfied.
+
+        `gap` is the negative largest slack, `utilities` [I] are the max-slack policy's.
+        """
         ...
 
 
@@ -148,7 +152,11 @@ class MixedCorners:
         slater: Floats,
         method: str,
     ) -> MixedCorners:
-        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out."""
+        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out.
+
+        The other arguments are the fields: the multipliers `dual` [I], the `slater_gap`, the `unconstrained` corner,
+        the totals `slater` [1+I] of the max-slack policy, and the name of the `method`.
+        """
         used = [m for m in range(len(corners)) if weights[m] > 0.0]
         shares = weights[used] / weights[used].sum()
         return cls(tuple(corners[m] for m in used), shares, dual, slater_gap, unconstrained, slater, method)
@@ -161,7 +169,10 @@ class MixedCorners:
 
 
 class ModelOracle:
-    """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
+    """Finds the deterministic policy of `cmdp` that is best for a weighted sum of signals, by one backward induction.
+
+    Raises InvalidModelError if solving the model would not fit into memory.
+    """
 
     def __init__(self, cmdp: TabularCMDP) -> None:
         H, S, A, I = cmdp.horizon, cmdp.num_states, cmdp.num_actions, cmdp.num_constraints
@@ -181,13 +192,16 @@ class ModelOracle:
         return self.cmdp.horizon
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I]; among policies that do, up to rounding, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I]; among several, up to rounding, one best for `second`."""
         cmdp = self.cmdp
         self.passes += 1
         return best_corner(cmdp.transitions, cmdp.signals, cmdp.horizon, cmdp.initial, weights, second)
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for constraints that no policy satisfies."""
+        """Return the error for constraints that no policy satisfies.
+
+        `gap` is the negative largest slack, `utilities` [I] are those of the max-slack policy.
+        """
         wanted = "; ".join(
             f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip()
             + ")"
@@ -204,7 +218,7 @@ class ModelOracle:
 
 
 def best_corner(
-    transitions: Transitions | Balls,
+    transitions: Transitions | Balls | Ellipsoids | BlockEllipsoids,
     signals: Floats,
     horizon: int,
     initial: Floats,

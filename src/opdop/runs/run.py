@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 from collections.abc import Mapping
@@ -14,8 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.confidence import Certificate, Observations
-from opdop.confidence.data import Data
+from opdop.confidence import Certificate
+from opdop.confidence.data import Data, data_of_arrays
 from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
@@ -23,6 +24,7 @@ from opdop.runs import trail
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
+from opdop.runs.summary_text import summary_text
 from opdop.runs.trail import goal_of
 
 RUN = "run.npz"
@@ -33,13 +35,14 @@ _OF_DATA = "observed."
 _OF_CERTIFICATES = "certificates."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """The result of `opdop.train`.
 
     `policy` is the final policy. `mixture` is the average policy, which the theorem is about: where the model is known,
     one Markov policy with exactly the average occupancy of all episodes' policies; otherwise a uniform sample of them.
-    `average` are the true values averaged over all episodes, hence those of the average policy.
+    `average` are the true values averaged over all episodes, hence those of the average policy. Where the model is not
+    known they are realised totals, and the columns of the history say so in their names.
     """
 
     history: pl.DataFrame
@@ -65,18 +68,41 @@ class Run:
 
     @property
     def regret(self) -> Floats:
-        """Regret up to each recorded episode, [K']; NaN where the optimum is not known."""
-        return self.history["regret"].to_numpy()
+        """Regret up to each recorded episode, [K']; NaN where the model is not known."""
+        return self._measured("regret")
 
     @property
     def violation(self) -> Floats:
-        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K']."""
-        return self.history["violation"].to_numpy()
+        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K'].
+
+        It is NaN where the model is not known; the history then has realised shortfalls instead.
+        """
+        return self._measured("violation")
 
     @property
     def hard_violation(self) -> Floats:
-        """Hard violation up to each recorded episode (slack never cancels), [K']."""
-        return self.history["hard_violation"].to_numpy()
+        """Hard violation up to each recorded episode (slack never cancels), [K']; NaN where the model is not known."""
+        return self._measured("hard_violation")
+
+    def _measured(self, column: str) -> Floats:
+        if column not in self.history.columns:
+            return np.full(len(self.history), np.nan)
+        return self.history[column].to_numpy()
+
+    def summary(self) -> str:
+        """Return the run in a few lines, in the problem's own units.
+
+        Where the model is not known, these are realised totals with intervals over batches; see `batch_means`.
+        """
+        return summary_text(self)
+
+    def __repr__(self) -> str:
+        played = f"{int(self.episodes[-1]):,} episodes of {self.config.algorithm}"
+        model = "" if self.optimum is not None else ", model not known"
+        return f"Run({self.display.name!r}: {played}, seed {self.config.seed}{model})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     @property
     def certified_at(self) -> int | None:
@@ -135,7 +161,7 @@ class Run:
         """Return the history as a Parquet file with the meaning and the unit of each column."""
         table = io.BytesIO()
         about = {
-            "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
+            "opdop.columns": json.dumps(describe_columns(len(self.thresholds), known=self.optimum is not None)),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
         }
         self.history.write_parquet(table, metadata=about)
@@ -199,7 +225,7 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
-        history=_history_of(arrays, I),
+        history=_history_of(arrays, I, known=optimum is not None),
         policy=policy,
         mixture=mixture,
         optimum=optimum,
@@ -232,7 +258,7 @@ def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) ->
     found = under(arrays, _OF_DATA)
     if not found:  # the learner kept none, or the run was saved by an earlier version
         return None
-    data = Observations.from_arrays(found)
+    data = data_of_arrays(found)
     sizes = data.horizon, data.num_states, data.num_actions, data.num_constraints
     _check(sizes == (*policy.table.shape, constraints), "observations")
     return data
@@ -271,9 +297,9 @@ def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
     return Values.of(totals)
 
 
-def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
+def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFrame:
     found = under(arrays, _OF_HISTORY)
-    episode, *others = (found[name] for name in columns(constraints))
+    episode, *others = (found[name] for name in columns(constraints, known=known))
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")
     _check(episode.size > 0 and episode[0] > 0 and bool((np.diff(episode) > 0).all()), "list of episodes")

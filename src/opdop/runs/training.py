@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
+from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
@@ -31,7 +32,6 @@ from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
     CompiledSimulator,
-    Display,
     Episode,
     InvalidModelError,
     InvalidParameterError,
@@ -45,6 +45,7 @@ from opdop.model import (
     TabularPolicy,
     as_tabular,
 )
+from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
 from opdop.model.validation import MOST_EPISODES, Floats, as_flag, call, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
@@ -71,6 +72,7 @@ from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
 from opdop.runs.trail import Trail, trail_table
+from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
@@ -82,7 +84,10 @@ Trainable = str | Problem | Simulator
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; given to the `progress` callback about ten times a second."""
+    """How far a run is; given to the `progress` callback about ten times a second.
+
+    Regret and violations are NaN where the model is not known.
+    """
 
     episode: int
     episodes: int
@@ -130,15 +135,18 @@ def train(
         episodes: the number of episodes to play now.
         seed: the same seed gives the same run, bit for bit.
         preset: where the constants come from.
-        parameters: the preset's own named fields.
+        parameters: the preset's own named fields. `certified` also takes zero_violation=1: then all thresholds are
+            raised by the smallest `margin` with which, by the theorem, all episodes together have no violation.
         planned_episodes: K in the constants, if it is not `episodes`.
         failure_probability: the probability with which the preset's guarantee may fail.
-        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
+        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model. Where the model is not
+            known and nothing is said, the bound on the multipliers begins at 2 and grows: see `GrowingBound`.
         dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
         stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
             observes; by default as the model says. For a simulator whose model is not known, `task` says it.
-        task: what the learner is told, for a simulator whose model is not known.
+        task: what the learner is told, for a simulator whose model is not known. It may leave the Slater gap, the
+            failure probability and `noisy` to the arguments above; where both differ, that is an error.
         until: end before all episodes are played, once a policy is certified to keep every constraint and to be this
             near to the best policy that does: a share of the reward range, such as 0.05, or a text with the reward's
             unit, such as "0.2 steps". Checked whenever the episodes have grown by a tenth; `run.certified_at` says at
@@ -284,14 +292,13 @@ class _Trainer:
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
-        elif task is not None:
-            self.display = Display.plain(task.num_constraints)
-            self.origin["task"] = facts_of(self.simulator, task)
         else:
-            raise InvalidParameterError(
-                f"{type(problem).__name__} is a simulator whose model is not known: describe it with "
-                "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
+            task = task_of(config, self.simulator, task, before)
+            config = config.but(
+                slater_gap=task.slater_gap, failure_probability=task.failure_probability, noisy=task.noisy
             )
+            self.display = display_of(self.simulator, task)
+            self.origin["task"] = facts_of(self.simulator, task)
         self.task = task
         self.config = config.but(
             problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
@@ -318,11 +325,32 @@ class _Trainer:
             )
         self.seconds = 0.0
 
-    def _build(self) -> Learner:
+    def _build(self) -> Any:
         config = self.config
-        preset = Preset(str(config.preset), config.parameters, config.dual_bound)
+        preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
+        if self.cmdp is None and self.task.slater_gap is None and config.dual_bound is None:
+            return build_growing(config.algorithm, self.task, preset)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
+
+    def _parameters(self) -> dict[str, float]:
+        """Return the parameters of the preset; `zero_violation` becomes the margin that makes the violation 0."""
+        config, task, parameters = self.config, self.task, dict(self.config.parameters)
+        if parameters.pop(ZERO_VIOLATION, None) is None:
+            return parameters
+        if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd") or task.is_continuous:
+            raise InvalidParameterError(
+                f"{ZERO_VIOLATION} has no proof with preset {config.preset!r} and algorithm {config.algorithm!r} on "
+                "this problem; expected preset 'certified', 'opdop' or 'opdop-lstd', and finitely many states."
+            )
+        if config.dual_bound is not None or parameters:
+            raise InvalidParameterError(f"{ZERO_VIOLATION} chooses margin and dual_bound by itself: give neither.")
+        from opdop.theory.bounds import zero_violation_margin  # late: few runs need it
+
+        sizes = None
+        if config.algorithm == "opdop-lstd":
+            sizes = task.features or one_hot(task.num_states, task.num_actions)
+        return {"margin": zero_violation_margin(task, sizes=sizes)}
 
     # Running ---------------------------------------------------------------------------------------------------------
 
@@ -455,16 +483,10 @@ class _Trainer:
     def _progress(self) -> Progress:
         record = self.recorder
         dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
-        return Progress(
-            record.episodes,
-            self.target,
-            record.current("regret"),
-            record.current("violation"),
-            record.current("hard_violation"),
-            dual,
-            self.trail.gap,
-            self.trail.keeps_constraints,
-        )
+        names = "regret", "violation", "hard_violation"
+        regret, violation, hard = (np.nan if self.cmdp is None else record.current(name) for name in names)
+        trail = self.trail
+        return Progress(record.episodes, self.target, regret, violation, hard, dual, trail.gap, trail.keeps_constraints)
 
     def _certified(self) -> tuple[Certificate, Floats | None]:
         """Return the certificate of the recommended policy, and the true values of that policy if they are known."""

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import Task, find, presets
-from opdop.algorithms.constants import choose
+from opdop.algorithms.constants import ZERO_VIOLATION, choose
 from opdop.envs import Parameter, environments
 from opdop.model import InvalidParameterError, suggestion
 from opdop.model.validation import printable, shown
 from opdop.runs import RunConfig, settings
-from opdop.runs.config import LARGEST_SEED, exact_text, positive, whole
+from opdop.runs.config import ADDED, LARGEST_SEED, exact_text, positive, whole
 from opdop.runs.files import file_name, open_regular
 
 MOST_RUNS = 100_000
@@ -56,10 +56,13 @@ def shared_settings() -> tuple[str, ...]:
 def key_of(job: RunConfig) -> str:
     """Return the name of the folder of a job's run: a few words, and a digest of its whole configuration.
 
-    The digest has 128 bits and covers every setting exactly, so different runs have different keys.
+    The digest has 128 bits and covers every setting exactly, so different runs have different keys. Settings that were
+    added later count only where they are not at their defaults, so that the keys of earlier runs stay.
     """
     words = "-".join(map(str, (job.problem, job.algorithm, job.preset, job.seed)))
-    canonical = json.dumps(job.record(), sort_keys=True)
+    usual = RunConfig()
+    counted = {k: v for k, v in job.record().items() if k not in ADDED or v != getattr(usual, k)}
+    canonical = json.dumps(counted, sort_keys=True)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_DIGITS]
     return f"{file_name(words)[:_LONGEST_WORDS]}-{digest}"
 
@@ -283,7 +286,7 @@ class _Reader:
             self.errors.append(f"{where}.parameters is {found}; expected a table, as {{radius_scale = 0.1}}.")
             return None
         for preset, key in itertools.product(filter(None, chosen), parameters):
-            known = presets()[preset]
+            known = (*presets()[preset], *((ZERO_VIOLATION,) if preset == "certified" else ()))
             if key not in known:
                 has = f"preset {preset!r} has {', '.join(known) or 'no parameters'}"
                 self.errors.append(f"{where}.parameters.{key} is unknown; {has}.{suggestion(key, known)}")

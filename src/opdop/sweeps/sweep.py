@@ -114,7 +114,7 @@ def rehearse(spec: Spec, seconds: float = 30.0) -> tuple[int, dict[str, str]]:
             break
         tried += 1
         try:
-            execute(kind.but(episodes=1, records=2))
+            execute(kind.but(episodes=1, records=2, planned_episodes=kind.planned_episodes or kind.episodes))
         except Exception as error:  # a sweep records any error of a run
             errors[group_of(kind)] = str(error) or type(error).__name__
     return tried, errors

@@ -95,8 +95,8 @@ class CertificateCard:
                 )
             elif number is not None:
                 words.append(
-                    f"about {rounded_count(number)} episodes certify a policy within {self._near()}, as the gap falls with "
-                    "1/√episodes."
+                    f"about {rounded_count(number)} episodes certify a policy within {self._near()}, as the gap falls "
+                    "with 1/√episodes."
                 )
         return words
 

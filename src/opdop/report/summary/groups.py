@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -202,6 +203,19 @@ def collect(folder: str | Path) -> Collection:
         reasons = f" The first of {len(missing)} that cannot be used: {missing[0].reason}" if missing else ""
         raise InvalidParameterError(f"there is no run that can be shown in {str(root)!r}.{reasons}")
     return Collection(root.resolve().name, sections, tuple(missing), _manifest(root), _text(root / SPEC))
+
+
+def realised_runs(folder: str | Path) -> dict[str, Run]:
+    """Return the run in a folder, or all runs below it, by place; empty if the model of one of them is known."""
+    root = folder_at(folder)
+    found = {}
+    for place in _places(root) if root.is_dir() else ():
+        with contextlib.suppress(OpdopError):
+            run = Run.load(place)
+            if run.optimum is not None:
+                return {}
+            found[place.relative_to(root).as_posix()] = run
+    return found
 
 
 def gather(runs: Iterable[Run], name: str = "runs") -> Collection:

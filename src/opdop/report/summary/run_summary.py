@@ -104,6 +104,7 @@ class RunSummary:
             noisy=self.run.config.noisy,
             optimum=self.optimum,
             own_learner=self.run.config.preset is None,
+            checked=self.run.config.stationary is None,
         )
 
     @cached_property
