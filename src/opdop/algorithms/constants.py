@@ -1,4 +1,4 @@
-"""Every constant of the algorithms, from a named preset: `paper`, `certified` or `practical`.
+"""Every constant of the algorithms, from a named preset: `paper`, `certified`, `practical` or `scaled`.
 
 Stages are numbered from 0 here, so the value after stage h lies in [0, H-1-h].
 """
@@ -110,6 +110,31 @@ class WeissmanRadius:
         if task.noisy:
             doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
         return self.scale * doubled / 2.0
+
+
+@dataclass(frozen=True)
+class SpanRadius:
+    """The radius of `practical`: the bonus after n visits is (scale (H - h) + noise) / sqrt(n + ridge), whatever K is.
+
+    Until a pair has been visited `trusted_from` times, its estimate is at least `optimistic_init` times the largest
+    value H - h. It has no guarantee.
+    """
+
+    scale: float
+    linear_scale: float
+    noise: float = 0.0
+    optimistic_init: float = 0.0
+    trusted_from: float = 1.0
+
+    @property
+    def linear(self) -> SelfNormalisedRadius:
+        """The rule for linear kernels."""
+        return SelfNormalisedRadius(self.linear_scale)
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H]."""
+        radii: Floats = (self.scale * np.arange(task.horizon, 0, -1.0) + self.noise) / 2.0
+        return radii
 
 
 def fixed_radius(value: Any) -> FixedRadius:
@@ -260,7 +285,7 @@ class SelfNormalisedRadius:
 
 def linear_rule(rule: Any) -> LinearRadius:
     """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
-    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius) else rule
+    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius | SpanRadius) else rule
     return linear
 
 
@@ -280,11 +305,13 @@ class Constants:
     dual_bound: float  # chi
     radius: Radius  # beta, stage by stage
     ridge: float  # lambda
+    damping: float = 0.0  # kappa
+    relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
 
     def unconstrained(self) -> Constants:
         """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
-        return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0)
+        return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, damping=0.0)
 
     def described(self, task: Task) -> dict[str, Any]:
         """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
@@ -294,6 +321,8 @@ class Constants:
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
+            "damping": self.damping,
+            "relative": self.relative,
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
@@ -337,7 +366,7 @@ def _certified(task: Task, dual_bound: float | None) -> Constants:
     return Constants("certified", radius=WeissmanRadius(), **_theorem(task, dual_bound))
 
 
-def _practical(
+def _scaled(
     task: Task,
     dual_bound: float | None,
     radius_scale: float = 0.0003,
@@ -346,15 +375,43 @@ def _practical(
     ridge_scale: float = 0.01,
     optimistic_init: float = 1.0,
 ) -> Constants:
-    # `python -m studies.practical` chose the defaults: docs/practical.md.
+    # The first edition of `practical`, chosen on the shipped problems.
     given = dict(locals())
-    parameters = {name: given[name] for name in presets()["practical"]}
+    parameters = {name: given[name] for name in presets()["scaled"]}
     numbers = _theorem(task, dual_bound)
     numbers["step_size"] *= step_scale
     numbers["dual_step_size"] *= dual_step_scale
     numbers["ridge"] *= ridge_scale
+    return Constants("scaled", radius=WeissmanRadius(radius_scale, optimistic_init), parameters=parameters, **numbers)
+
+
+def _practical(
+    task: Task,
+    dual_bound: float | None,
+    step_scale: float = 1.0,
+    dual_step_scale: float = 0.03,
+    damping: float = 0.3,
+    radius_scale: float = 0.001,
+    linear_radius_scale: float = 0.001,
+    ridge_scale: float = 0.0001,
+    optimistic_init: float = 1.0,
+    noise_scale: float = 0.1,
+    noise_visits: float = 6.0,
+) -> Constants:
+    # `python -m studies.general` chose the defaults: docs/practical.md. None depends on the number of episodes.
+    given = dict(locals())
+    noise, visits = (noise_scale, noise_visits) if task.noisy else (0.0, 1.0)
     return Constants(
-        "practical", radius=WeissmanRadius(radius_scale, optimistic_init), parameters=parameters, **numbers
+        "practical",
+        step_size=step_scale,
+        dual_step_size=dual_step_scale,
+        mixing=1.0,
+        dual_bound=_dual_bound(task, dual_bound),
+        radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits),
+        ridge=ridge_scale,
+        damping=damping,
+        relative=True,
+        parameters={name: given[name] for name in presets()["practical"]},
     )
 
 
@@ -363,7 +420,12 @@ def _positive(name: str, value: Any) -> None:
         raise InvalidParameterError(f"{name} is {shown(value)}; expected a positive number.")
 
 
-_PRESETS: dict[str, Callable[..., Constants]] = {"paper": _paper, "certified": _certified, "practical": _practical}
+_PRESETS: dict[str, Callable[..., Constants]] = {
+    "paper": _paper,
+    "certified": _certified,
+    "practical": _practical,
+    "scaled": _scaled,
+}
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
 
 

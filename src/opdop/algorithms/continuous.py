@@ -25,7 +25,7 @@ from opdop.algorithms.task import Evaluator, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
 from opdop.kernels.lstd import Linear
-from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.primal_dual import improve
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
 from opdop.model.validation import Floats, as_floats, as_number, shown
@@ -43,7 +43,6 @@ class ReplayedPolicy:
         self._source = learner.source
         self._first = learner.first_states
         self._past, self._entries, self._steps = learner.past, learner.entries, learner.episodes
-        self._step_size, self._mixing = learner.step_size, learner.mixing
         self._known: dict[tuple[int, bytes], tuple[Floats, Floats]] = {}
         self._rows: dict[bytes, kernel.Rows] = {}
 
@@ -63,9 +62,7 @@ class ReplayedPolicy:
                 self._known.clear()
             A = self._source.num_actions
             now, valued, rows = np.empty(A), np.empty(A), self.rows(x)
-            kernel.replay(
-                self._past, self._entries, self._steps, stage, rows, self._step_size, self._mixing, valued, now
-            )
+            kernel.replay(self._past, self._entries, self._steps, stage, rows, valued, now)
             self._known[key] = now, valued
         return self._known[key]
 
@@ -129,7 +126,8 @@ class ContinuousOPDOP(OPDOP):
         """Return pi^k; the same one until `learn` is called."""
         if not isinstance(self._proposed, ReplayedPolicy):
             last, table = self._estimates, self._by_action.copy()
-            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            step_size, mixing = self._find_rates()
+            improve(table, by_action(last.q), self.dual, step_size, mixing, last.touched)  # lines 4-6
             self._next = table
             self._proposed = ReplayedPolicy(swapped(table)[:, : self.visitors].copy(), self)  # type: ignore[assignment]
         return self._proposed  # type: ignore[return-value]
@@ -144,9 +142,7 @@ class ContinuousOPDOP(OPDOP):
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self._checked(episode)
         self._by_action[:] = self._next
-        update_dual(  # line 9
-            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
-        )
+        self._move_dual()  # line 9
         fresh = self._is_due()
         if fresh:  # line 10, on the episodes before this one only
             self._estimates = self.lstd.evaluate(TabularPolicy.trusted(swapped(self._next)))
@@ -155,6 +151,7 @@ class ContinuousOPDOP(OPDOP):
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+        self.past.rates[self.episodes - 1] = self._find_rates()  # of the step that is made with these multipliers
 
     def _is_due(self) -> bool:
         """Whether this episode is evaluated."""
@@ -194,6 +191,7 @@ class ContinuousOPDOP(OPDOP):
         states = self.visitors + np.arange(H + 1)
         check_state(self.regressions, self.lstd.q, self.lstd.v, self.task)
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
+        self._update_scales(states)
 
     def _checked(self, episode: Episode) -> Episode:
         """Return an episode with its states as [H+1, dim]; raises InvalidModelError if it does not fit the task."""
@@ -229,6 +227,7 @@ class ContinuousOPDOP(OPDOP):
             v=np.zeros((blocks, J, H, 0 if self.source.folded else N, L)),
             first=np.zeros(blocks * L, dtype=np.int64),
             dual=np.zeros((steps, J - 1)),
+            rates=np.zeros((steps, 2)),
         )
 
     def _grow(self) -> None:
@@ -247,7 +246,8 @@ class ContinuousOPDOP(OPDOP):
         """Return everything that later proposals depend on, including the filled part of the past."""
         blocks = -(-self.entries // kernel.LANES)
         past = {name: getattr(self.past, name)[:blocks].copy() for name in _LANED}
-        past |= {"first": self.past.first[: self.entries].copy(), "dual": self.past.dual[: self.episodes].copy()}
+        past |= {"first": self.past.first[: self.entries].copy()}
+        past |= {name: getattr(self.past, name)[: self.episodes].copy() for name in ("dual", "rates")}
         return super().state() | prefixed("past.", past) | {"known": self.known.copy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

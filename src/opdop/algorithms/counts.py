@@ -41,7 +41,9 @@ Transitions = tuple[Ints, Ints, Ints]
 Stored = kernel.CountTable | kernel.CountLists
 
 
-def no_visits(task: Task, ridge: float, first_widths: Floats, radii: Floats) -> kernel.Visits:
+def no_visits(
+    task: Task, ridge: float, first_widths: Floats, radii: Floats, trusted_from: float = 1.0
+) -> kernel.Visits:
     """Return the counts of pairs before the first episode; first_widths and radii are [H]."""
     J, H, S, pairs = 1 + task.num_constraints, task.horizon, task.num_states, task.num_states * task.num_actions
     return kernel.Visits(
@@ -53,6 +55,7 @@ def no_visits(task: Task, ridge: float, first_widths: Floats, radii: Floats) -> 
         width=np.repeat(first_widths[:, None], pairs, axis=1),
         radii=radii,
         ridge=ridge,
+        trusted_from=trusted_from,
     )
 
 
@@ -81,7 +84,7 @@ class Counts:
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = unvisited[:, None, None]
         self.v[:, :H] = unvisited[:, None]
-        visits = no_visits(task, self.ridge, self.first_widths, self.radii)
+        visits = no_visits(task, self.ridge, self.first_widths, self.radii, getattr(rule, "trusted_from", 1.0))
         self._table_from = 0 if S <= TABLE_UP_TO else max(H * S * A * S // TABLE_FROM_SHARE, 1)
         self._counts = self._stored(visits, *(np.zeros(0, dtype=np.int64),) * 3)
 
@@ -163,7 +166,9 @@ class Counts:
         visits.sums[:] = fitting(state, "sums", visits.sums)
         visits.lost[:] = fitting(state, "lost", visits.lost)
         visits.inverse[:] = 1.0 / (visits.number + self.ridge)
-        visits.width[:] = np.where(visits.number > 0.0, np.sqrt(visits.inverse), self.first_widths[:, None])
+        visits.width[:] = np.where(
+            visits.number >= visits.trusted_from, np.sqrt(visits.inverse), self.first_widths[:, None]
+        )
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
         self._counts = self._stored(visits, row, successor, seen)
 

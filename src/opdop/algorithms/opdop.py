@@ -25,10 +25,10 @@ from opdop.algorithms.sizes import (
 )
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
 from opdop.kernels import loops
-from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, improve, move_dual, update_scales
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import Floats, as_number, printable, shown
+from opdop.model.validation import Floats, as_flag, as_number, printable, shown
 
 MakesEvaluator = Callable[..., Evaluator]
 _LARGEST = 1e100  # of a constant
@@ -47,7 +47,10 @@ class OPDOP:
     >>> learner.episodes
     200
 
-    Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
+    With `damping` the multipliers react to the last violation as well as to the sum of all. With `relative` the numbers
+    are shares of the ranges of Q that were seen, and do not depend on units, horizon and number of episodes; see
+    `opdop.kernels.primal_dual.find_rates`. Raises InvalidParameterError if a number is out of range or the evaluator
+    has other sizes than the task.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class OPDOP:
         dual_step_size: float,
         mixing: float,
         dual_bound: float,
+        damping: float = 0.0,
+        relative: bool = False,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -66,6 +71,7 @@ class OPDOP:
             "dual_step_size": dual_step_size,
             "mixing": mixing,
             "dual_bound": dual_bound,
+            "damping": damping,
         }
         task = as_task(task)
         numbers = {name: _constant(name, value) for name, value in numbers.items()}
@@ -75,6 +81,9 @@ class OPDOP:
         self.task, self.evaluator = task, evaluator
         self.step_size, self.dual_step_size = numbers["step_size"], numbers["dual_step_size"]
         self.mixing, self.dual_bound = numbers["mixing"], numbers["dual_bound"]
+        self.steps = Steps(
+            self.step_size, self.dual_step_size, self.mixing, numbers["damping"], as_flag("relative", relative)
+        )
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
@@ -83,11 +92,14 @@ class OPDOP:
                 "planned_episodes": task.episodes,
                 "slater_gap": task.slater_gap,
             }
-            constants = {"preset": "none", **numbers, **plan}
+            constants = {"preset": "none", **numbers, "relative": self.steps.relative, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
+        self.integral = np.zeros(task.num_constraints)
+        self.scales = np.ones(1 + task.num_constraints)
+        self._rates = np.zeros(2 + 2 * task.num_constraints)
         self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
         self._proposed: TabularPolicy | None = None
@@ -124,6 +136,8 @@ class OPDOP:
             dual_step_size=constants.dual_step_size,
             mixing=constants.mixing,
             dual_bound=constants.dual_bound,
+            damping=constants.damping,
+            relative=constants.relative,
             constants=constants.described(task),
             **own,
         )
@@ -136,7 +150,8 @@ class OPDOP:
         """Return pi^k; the same one until `learn` is called."""
         if self._proposed is None:
             last, table = self._estimates, self._by_action.copy()
-            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            step_size, mixing = self._find_rates()
+            improve(table, by_action(last.q), self.dual, step_size, mixing, last.touched)  # lines 4-6
             self._proposed = TabularPolicy.trusted(by_action(table))
         return self._proposed
 
@@ -149,15 +164,36 @@ class OPDOP:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self.task.checked(episode)
         self._by_action[:] = swapped(self._proposed.table)
-        update_dual(  # line 9
-            self.dual, self.task.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound
-        )
+        self._move_dual()  # line 9
         estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
+        self._update_scales(episode.states)
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+
+    def _find_rates(self) -> tuple[float, float]:
+        """Find the step sizes of the next episode; return alpha and theta."""
+        find_rates(
+            self.steps,
+            self.scales,
+            self.integral,
+            self.dual,
+            self.task.thresholds,
+            self.utility_estimates,
+            self.episodes,
+            self._rates,
+        )
+        return float(self._rates[0]), float(self._rates[1])
+
+    def _move_dual(self) -> None:
+        bounds = self.task.thresholds
+        move_dual(self.integral, bounds, self.utility_estimates, self._rates, self.dual_bound, self.dual)
+
+    def _update_scales(self, states: NDArray[np.int64]) -> None:
+        if self.steps.relative:
+            update_scales(by_action(self._estimates.q), states, self.episodes, self.scales)
 
     def estimated_totals(self) -> NDArray[np.float64]:
         """Return <rho, V^k> of all signals, [1+I]."""
@@ -190,6 +226,8 @@ class OPDOP:
             "episodes": np.array(self.episodes),
             "policy": self.policy.copy(),
             "dual": self.dual.copy(),
+            "integral": self.integral.copy(),
+            "scales": self.scales.copy(),
             "utility_estimates": self.utility_estimates.copy(),
         }
         if self._compiled_evaluator is None:  # a compiled evaluator stores the estimates itself
@@ -202,10 +240,14 @@ class OPDOP:
         policy = fitting(state, "policy", self.policy)
         if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
             raise OpdopError("the saved policy does not consist of probabilities.")
-        dual = fitting(state, "dual", self.dual)
-        if (dual < 0.0).any() or (dual > self.dual_bound).any():
+        dual, integral = (fitting(state, name, self.dual) for name in ("dual", "integral"))
+        if min(dual.min(), integral.min()) < 0.0 or max(dual.max(), integral.max()) > self.dual_bound:
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
+        scales = fitting(state, "scales", self.scales)
+        if not (scales >= LEAST_SCALE).all() or not np.isfinite(scales).all():
+            raise OpdopError(f"the saved scales of Q are not numbers of at least {LEAST_SCALE:g}.")
         self._by_action[:], self.dual[:] = swapped(policy), dual
+        self.integral[:], self.scales[:] = integral, scales
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
         self.episodes = int(fitting(state, "episodes", np.array(0)))
         self.evaluator.restore(under(state, "evaluator."))
@@ -254,10 +296,11 @@ class OPDOP:
             touched=self._estimates.touched,
             thresholds=self.task.thresholds,
             initial=self.task.initial,
-            step_size=self.step_size,
-            dual_step_size=self.dual_step_size,
-            mixing=self.mixing,
+            steps=self.steps,
             dual_bound=self.dual_bound,
+            played=self.episodes,
+            integral=self.integral,
+            scales=self.scales,
         )
         done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates

@@ -33,6 +33,7 @@ class Visits(NamedTuple):
     width: np.ndarray  # [H, S*A]: 1 / sqrt(n + ridge)
     radii: np.ndarray  # [H]
     ridge: float
+    trusted_from: float  # visits from which on a pair's estimate is used; before, its width stays the first one
 
 
 class CountTable(NamedTuple):
@@ -230,7 +231,8 @@ def count_visit(visits, h, x, pair, observed):
             visits.sums[j, h, pair], visits.lost[j, h, pair], observed[j]
         )
     visits.inverse[h, pair] = 1.0 / (visits.number[h, pair] + visits.ridge)
-    visits.width[h, pair] = math.sqrt(visits.inverse[h, pair])
+    if visits.number[h, pair] >= visits.trusted_from:
+        visits.width[h, pair] = math.sqrt(visits.inverse[h, pair])
 
 
 def observe(counts, states, actions, observed):

@@ -156,9 +156,14 @@ def guarantee(
 def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     """Return why there is no guarantee, or "" if the preset and the confidence rule have one."""
     if preset == "practical":
+        return (
+            "the steps of `practical` follow the ranges of its estimates, which need not be optimistic, and the "
+            "theorem does not bound its regret or violation"
+        )
+    if preset == "scaled":
         scale = constants.get("radius_scale")
         return (
-            f"`practical` multiplies the certified radius by {scale:g}, so its estimates need not be optimistic, and "
+            f"`scaled` multiplies the certified radius by {scale:g}, so its estimates need not be optimistic, and "
             "the theorem does not bound its regret or violation"
         )
     if preset == "paper":
