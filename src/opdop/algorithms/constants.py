@@ -390,7 +390,7 @@ def _practical(
     dual_bound: float | None,
     step_scale: float = 1.0,
     dual_step_scale: float = 0.03,
-    damping: float = 0.3,
+    damping: float = 0.2,
     radius_scale: float = 0.001,
     linear_radius_scale: float = 0.001,
     ridge_scale: float = 0.0001,
