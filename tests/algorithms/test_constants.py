@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opdop import OPDOP, OPPO, Counts, Episode, InvalidModelError, InvalidParameterError, TabularCMDP, Task, train
-from opdop.algorithms import Constants, FixedRadius, PaperRadius, Preset, WeissmanRadius, choose, find, presets
+from opdop.algorithms import (
+    Constants,
+    FixedRadius,
+    PaperRadius,
+    Preset,
+    SpanRadius,
+    WeissmanRadius,
+    choose,
+    find,
+    presets,
+)
 from tests.support.strategies import sketch_of
 
 EXACT = 1e-14  # relative: a few roundings, nothing else
@@ -115,7 +125,7 @@ def test_certified_takes_the_theorems_steps_and_the_weissman_radius(
         assert getattr(certified, name) == getattr(paper, name)
 
 
-def test_practical_scales_certified_by_its_named_parameters():
+def test_scaled_scales_certified_by_its_named_parameters():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
     certified = choose(task, "certified")
     parameters = {
@@ -125,13 +135,34 @@ def test_practical_scales_certified_by_its_named_parameters():
         "ridge_scale": 0.5,
         "optimistic_init": 0.75,
     }
-    practical = choose(task, "practical", **parameters)
-    np.testing.assert_array_equal(practical.radius.radii(task, 1.0), certified.radius.radii(task, 1.0) / 4.0)
-    assert practical.step_size == 8.0 * certified.step_size
-    assert practical.dual_step_size == 2.0 * certified.dual_step_size
-    assert (practical.mixing, practical.dual_bound) == (certified.mixing, certified.dual_bound)
-    assert (practical.ridge, practical.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
-    assert practical.parameters == parameters
+    scaled = choose(task, "scaled", **parameters)
+    np.testing.assert_array_equal(scaled.radius.radii(task, 1.0), certified.radius.radii(task, 1.0) / 4.0)
+    assert scaled.step_size == 8.0 * certified.step_size
+    assert scaled.dual_step_size == 2.0 * certified.dual_step_size
+    assert (scaled.mixing, scaled.dual_bound) == (certified.mixing, certified.dual_bound)
+    assert (scaled.ridge, scaled.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
+    assert scaled.parameters == parameters
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_practical_depends_on_neither_horizon_nor_plan_but_for_the_bound(noisy: bool):
+    short, long = (task_of(H, 6, 3, 1, K, 0.05, noisy=noisy) for H, K in ((5, 10), (50, 10**6)))
+    one, other = choose(short, "practical"), choose(long, "practical")
+    for name in ("step_size", "dual_step_size", "mixing", "damping", "relative", "ridge", "radius", "parameters"):
+        assert getattr(one, name) == getattr(other, name)
+    assert one.dual_bound == other.dual_bound / 10.0
+    np.testing.assert_array_equal(one.radius.radii(short, 1.0), other.radius.radii(long, 1.0)[-5:])
+
+
+def test_practical_uses_the_parameters_for_noise_only_if_signals_are_random():
+    task = task_of(3, 6, 3, 1, 100, 0.05)
+    noisy = task_of(3, 6, 3, 1, 100, 0.05, noisy=True)
+    options = {"radius_scale": 0.5, "noise_scale": 0.25, "noise_visits": 4.0, "optimistic_init": 0.75}
+    calm, random = (choose(each, "practical", **options).radius for each in (task, noisy))
+    assert calm == SpanRadius(0.5, 0.001, 0.0, 0.75, 1.0)
+    assert random == SpanRadius(0.5, 0.001, 0.25, 0.75, 4.0)
+    np.testing.assert_array_equal(2.0 * calm.radii(task, 1.0), [1.5, 1.0, 0.5])
+    np.testing.assert_array_equal(2.0 * random.radii(task, 1.0), [1.75, 1.25, 0.75])
 
 
 def test_practical_has_the_defaults_it_says():
@@ -327,12 +358,12 @@ def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str)
     learner = find(algorithm).build(task, preset)
     stored = run.constants
     assert stored["preset"] == preset
-    assert set(stored) == STORED | set(presets()[preset])
+    assert set(stored) == STORED | set(presets()[preset]) | ({"relative"} if preset == "practical" else set())
     for name in ("step_size", "dual_step_size", "mixing", "dual_bound"):
         assert stored[name] == getattr(learner, name)
     assert stored["first_radius"] == learner.evaluator.radii[0]
     assert stored["last_radius"] == learner.evaluator.radii[-1]
-    assert stored["radius"]["rule"] == ("PaperRadius" if preset == "paper" else "WeissmanRadius")
+    assert stored["radius"]["rule"] == {"paper": "PaperRadius", "practical": "SpanRadius"}.get(preset, "WeissmanRadius")
     assert (stored["failure_probability"], stored["planned_episodes"], stored["slater_gap"]) == (
         0.1,
         20,
@@ -364,7 +395,7 @@ def test_numbers_without_a_preset_are_stored_as_such():
     assert stored["preset"] == "none"
     assert {name: stored[name] for name in numbers} == numbers
     assert stored["radius"] == {"rule": "PaperRadius", "C1": 0.5}
-    assert set(stored) == STORED
+    assert set(stored) == STORED | {"damping", "relative"}
 
 
 def test_constants_are_plain_data():

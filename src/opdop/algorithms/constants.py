@@ -305,9 +305,9 @@ class Constants:
     dual_bound: float  # chi
     radius: Radius  # beta, stage by stage
     ridge: float  # lambda
+    parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
     damping: float = 0.0  # kappa
     relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
-    parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
 
     def unconstrained(self) -> Constants:
         """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
@@ -321,11 +321,10 @@ class Constants:
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
-            "damping": self.damping,
-            "relative": self.relative,
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
+            **({"damping": self.damping, "relative": True} if self.relative else {}),
             **dict(self.parameters),
         }
 

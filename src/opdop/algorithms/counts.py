@@ -24,10 +24,10 @@ from opdop.algorithms.saved_state import fitting
 from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped
 from opdop.kernels import counts as kernel
-from opdop.model import Episode, OpdopError, TabularPolicy
+from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import fitting_table
-from opdop.model.validation import Floats, is_number
+from opdop.model.validation import Floats, as_number, is_number
 
 # Up to this many states counts are a table from the start.
 TABLE_UP_TO = 32
@@ -41,10 +41,21 @@ Transitions = tuple[Ints, Ints, Ints]
 Stored = kernel.CountTable | kernel.CountLists
 
 
+def _trusted_from(rule: Any) -> float:
+    """Return the visits from which on the estimate of a pair is used; a rule may set them."""
+    visits = as_number("trusted_from", getattr(rule, "trusted_from", 1.0), "a number, at least 1")
+    if visits < 1.0:
+        raise InvalidParameterError(f"trusted_from is {visits}; expected a number, at least 1.")
+    return visits
+
+
 def no_visits(
     task: Task, ridge: float, first_widths: Floats, radii: Floats, trusted_from: float = 1.0
 ) -> kernel.Visits:
-    """Return the counts of pairs before the first episode; first_widths and radii are [H]."""
+    """Return the counts of pairs before the first episode; first_widths and radii are [H].
+
+    Until a pair has been visited `trusted_from` times, its width stays the first one.
+    """
     J, H, S, pairs = 1 + task.num_constraints, task.horizon, task.num_states, task.num_states * task.num_actions
     return kernel.Visits(
         touched=np.zeros((H, S), dtype=np.bool_),
@@ -84,7 +95,7 @@ class Counts:
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = unvisited[:, None, None]
         self.v[:, :H] = unvisited[:, None]
-        visits = no_visits(task, self.ridge, self.first_widths, self.radii, getattr(rule, "trusted_from", 1.0))
+        visits = no_visits(task, self.ridge, self.first_widths, self.radii, _trusted_from(rule))
         self._table_from = 0 if S <= TABLE_UP_TO else max(H * S * A * S // TABLE_FROM_SHARE, 1)
         self._counts = self._stored(visits, *(np.zeros(0, dtype=np.int64),) * 3)
 
