@@ -10,7 +10,7 @@ DEV    := $(VENV)/.stamp-dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check bench docs test-slow test-browser clean
+.PHONY: help run test check bench docs test-slow test-browser attack clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
@@ -34,15 +34,21 @@ check: $(DEV)  ## check lint, format, types and import layers, and run the tests
 	@echo "== pytest"
 	@$(BIN)/python -m pytest -n 2
 
-test-slow: $(DEV)  ## run the long tests, with ten times more random examples
+test-slow: $(DEV)  ## run the long tests, with ten times more random examples, and the kernels with bounds checked
 	@echo "== pytest -m slow"
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -m slow
+	@echo "== kernels with Numba's bounds checking"
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds-checked $(BIN)/python -m pytest -n 2 tests/kernels \
+	    tests/algorithms/test_counts.py tests/algorithms/test_sizes.py tests/runs/test_training.py
 
 test-browser: $(DEV)  ## test the report in Chromium; installs it with apt-get if it is missing (needs root)
 	@command -v chromedriver > /dev/null || { apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; }
 	@echo "== pytest tests/report/test_browser.py"
 	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/report/test_browser.py
+
+attack: $(DEV)  ## attack files, API, command line, disk and processes for ten minutes; prints the table of docs/reliability.md
+	@$(BIN)/python -m attack $(ATTACK)
 
 bench: $(DEV)  ## run the benchmarks (BENCH="learn solve" runs these two, BENCH=--list lists all)
 	@$(BIN)/python -m benchmarks $(BENCH)
@@ -57,7 +63,7 @@ docs: $(CORE)  ## renew docs/problems.md, the table in README.md and the picture
 clean:  ## remove .venv, caches and build output
 	@rm -rf $(VENV) build dist src/*.egg-info .benchmarks .hypothesis .import_linter_cache \
 	    .mypy_cache .pytest_cache .ruff_cache
-	@find src tests benchmarks studies tools -type d -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests attack benchmarks studies tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp file is newer than the files it depends on, so pip runs only after one of them has changed.
 # The dev install includes the core install, so it writes both stamps.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import numpy as np
 from scipy import sparse
 
 import opdop
+from attack.api_models import ODD_OBJECTS, Call, G, P, R, break_sparse, model_calls
 from attack.mutations import NASTY
-
-P = np.array([[[0.7, 0.3], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
-R = np.array([[1.0, 0.0], [0.4, 0.0]])
-G = np.array([[1.0, 0.0], [1.0, 0.0]])
+from opdop.runs import RunConfig
 
 # Beside the values of JSON: what only Python has.
 ODD: tuple[Any, ...] = (
@@ -45,22 +42,23 @@ ODD: tuple[Any, ...] = (
     sparse.lil_array(np.eye(2)),
     Path("/nonexistent/folder"),
     np.random.default_rng(0),
-    1e8,
-    10**8,
+    2e9,
+    2 * 10**9,  # as a size it needs more memory than most machines have; 10**8 would be valid and take long
+    *ODD_OBJECTS,
 )
-
-
-@dataclass(frozen=True)
-class Call:
-    """A public function with arguments that are right."""
-
-    name: str
-    function: Callable[..., Any]
-    arguments: dict[str, Any]
 
 
 def prepare(folder: Path) -> list[Call]:
     """Return the calls that are attacked."""
+    calls = [*_calls(folder), *model_calls()]
+    for call in calls:
+        if call.name != "sweep":
+            call.function(**call.arguments)  # the right arguments work
+    return calls
+
+
+def _calls(folder: Path) -> list[Call]:
+    """Return the calls that learn, train, save and describe many runs."""
     cmdp = opdop.TabularCMDP(P, R, G, thresholds=5.0, initial=0, horizon=6)
     task = opdop.Task.of(cmdp, episodes=20)
     constants = {"step_size": 0.1, "dual_step_size": 0.1, "mixing": 0.01, "dual_bound": 4.0}
@@ -68,48 +66,43 @@ def prepare(folder: Path) -> list[Call]:
     episode = opdop.ModelSimulator(cmdp, seed=0).play(policy)
     small = {"episodes": 3, "seed": 0, "preset": "practical", "parameters": {}, "planned_episodes": None}
     settings = {"failure_probability": 0.05, "slater_gap": None, "dual_bound": None, "noisy": False, "measure_every": 1}
-    model = {"transitions": P, "rewards": R, "utilities": G, "thresholds": 5.0, "initial": 0, "horizon": 6}
     sizes = {"horizon": 6, "num_states": 2, "num_actions": 2, "thresholds": [5.0], "initial": [1.0, 0.0], "episodes": 9}
-    mixture = opdop.model.features.mixture if hasattr(opdop.model, "features") else None
-    calls = [
-        Call("TabularCMDP", opdop.TabularCMDP, model),
-        Call("TabularCMDP", opdop.TabularCMDP, {**model, "transitions": sparse.csr_array(P.reshape(4, 2))}),
-        Call("solve", opdop.solve, {"cmdp": cmdp}),
-        Call("evaluate", opdop.evaluate, {"cmdp": cmdp, "policy": policy}),
+    played = {"states": episode.states, "actions": episode.actions, "signals": episode.signals}
+    steps = {"compiled": False, "piece": 2, "checkpoint": None, "checkpoint_seconds": 1.0, "start": None}
+    saved = opdop.train(cmdp, episodes=3)
+    saved.save(folder / "saved")
+    return [
         Call("Task", opdop.Task, {**sizes, "failure_probability": 0.05, "slater_gap": 0.5, "noisy": False}),
-        Call("Task.of", opdop.Task.of, {"cmdp": cmdp, "episodes": 9, "failure_probability": 0.05, "slater_gap": 0.5}),
+        Call(
+            "Task.of", opdop.Task.of, {"problem": cmdp, "episodes": 9, "failure_probability": 0.05, "slater_gap": 0.5}
+        ),
         Call("Counts", opdop.Counts, {"task": task, "radius": 0.1, "ridge": 1.0}),
-        Call("LSTD", opdop.LSTD, {"task": task, "radius": 0.1, "ridge": 1.0}),
+        Call("LSTD", opdop.LSTD, {"task": task, "features": None, "radius": 0.1, "ridge": 1.0}),
         Call("OPDOP", _learn, {"task": task, "evaluator": opdop.Counts(task), **constants}),
-        Call("OPDOP.preset", opdop.OPDOP.preset, {"task": task, "evaluator": opdop.Counts, "name": "practical"}),
-        Call(
-            "learn",
-            _learn_from,
-            {"task": task, "states": episode.states, "actions": episode.actions, "signals": episode.signals},
-        ),
+        Call("OPDOP.preset", opdop.OPDOP.preset, {"task": task, "evaluator": opdop.Counts, "preset": "practical"}),
+        Call("Doubling", _double, {"task": task, "build": _build, "first": 2}),
+        Call("learn", _learn_from, {"task": task, **played}),
         Call("train", opdop.train, {"problem": cmdp, "algorithm": "opdop", **small, **settings, "records": 10}),
-        Call(
-            "train",
-            opdop.train,
-            {"problem": "factored", "algorithm": "opdop-lstd", **small, "compiled": True, "piece": 2},
-        ),
+        Call("train", opdop.train, {"problem": "factored", "algorithm": "opdop-lstd", **small, **steps}),
+        Call("train", opdop.train, {"problem": cmdp.simulator(), "algorithm": "oppo", **small, "progress": None}),
+        Call("RunConfig", RunConfig, {"problem": "factored", "algorithm": "opdop", **small, **settings, "records": 10}),
         Call("make", opdop.make, {"name": "factored", "moves": 2.0}),
         Call("make", opdop.make, {"name": "random-tabular", "states": 3, "actions": 2, "stages": 2, "seed": 0}),
-        Call("TabularPolicy", opdop.TabularPolicy, {"table": np.full((6, 2, 2), 0.5)}),
-        Call("PolicyMixture", opdop.PolicyMixture, {"parts": [policy, policy], "weights": [0.5, 0.5]}),
-        Call("ModelSimulator", opdop.ModelSimulator, {"cmdp": cmdp, "seed": 0, "noisy": False}),
-        Call("play", opdop.ModelSimulator(cmdp, seed=0).play, {"policy": policy}),
-        Call("probabilities", policy.probabilities, {"stage": 0, "state": 1}),
         Call("Spec.of", opdop.Spec.of, {"data": {"seeds": 1, "episodes": 3, "problem": ["factored"]}}),
-        Call("Run.load", opdop.Run.load, {"folder": folder}),
-        Call("sweep", opdop.sweep, {"spec": {"seeds": 0}, "out": folder / "sweep"}),
-        Call("Quantity", opdop.Quantity, {"name": "cost", "unit": "EUR", "scale": 1.0, "offset": 0.0}),
+        Call("Run.load", opdop.Run.load, {"folder": folder / "saved"}),
+        Call("Run.save", saved.save, {"folder": folder / "saved"}),
+        Call("sweep", opdop.sweep, {"spec": {"seeds": 0}, "out": folder / "sweep", "workers": 1, "scheduler": None}),
     ]
-    del mixture
-    for call in calls:
-        if call.name not in ("Run.load", "sweep"):
-            call.function(**call.arguments)  # the right arguments work
-    return calls
+
+
+def _build(task: opdop.Task) -> opdop.OPDOP:
+    return opdop.OPDOP.preset(task, opdop.Counts, "practical")
+
+
+def _double(task: Any, build: Any, first: Any) -> None:
+    """Build a doubling learner, and train it through two phases."""
+    cmdp = opdop.TabularCMDP(P, R, G, thresholds=5.0, initial=0, horizon=6)
+    opdop.train(cmdp, opdop.Doubling(task, build, first=first), episodes=5)
 
 
 def _learn(**arguments: Any) -> None:
@@ -151,7 +144,10 @@ def _is_long(arguments: dict[str, Any]) -> bool:
 
 def _wrong(value: Any, random: np.random.Generator) -> Any:
     """Return something else than a value: often of another kind, sometimes nearly right."""
-    if isinstance(value, np.ndarray) and random.integers(2):
+    if sparse.issparse(value) and random.integers(4):
+        with contextlib.suppress(ValueError):  # it is broken already, and cannot be copied
+            return break_sparse(value, random)
+    if isinstance(value, np.ndarray) and value.size < 1000 and value.dtype.kind in "biuf" and random.integers(2):
         changed = np.array(value, dtype=object if random.integers(8) == 0 else value.dtype)
         if changed.size:
             odd = (-1, 2, 10**6, np.nan, np.inf, -1e-3)[int(random.integers(6))]

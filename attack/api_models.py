@@ -79,7 +79,7 @@ ODD_OBJECTS: tuple[Any, ...] = (
     np.ma.masked_array([1.0, 2.0], [True, False]),
     np.broadcast_to(0.5, (10**6, 10**6)),
     np.datetime64("2020-01-01"),
-    np.array([1, 2], dtype="V8"),
+    np.zeros(2, dtype="V8"),
     10**5000,
     float,
     lambda *_: np.ones((1, 2, 1)),

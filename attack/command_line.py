@@ -6,13 +6,15 @@ import contextlib
 import io
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+import opdop
 from attack.mutations import HOSTILE_TEXT
-from opdop.cli import main
+from opdop.__main__ import main
 
 LINES = (
     "envs",
@@ -63,6 +65,8 @@ WORDS = (
     "/proc/self/mem",
     "missing.toml",
     "é\u202e",
+    "--é\u202e",
+    "--seed=é\u202e",
     HOSTILE_TEXT.replace("\x00", ""),
     "x" * 3000,
     "--",
@@ -85,10 +89,12 @@ def prepare(folder: Path) -> State:
     os.chdir(folder)
     Path("spec.toml").write_text(SPEC)
     os.environ["COLUMNS"] = "100"
-    for line in ("run factored -k 20 --out kept", "sweep spec.toml --out sweep --workers 1"):
-        status, _ = call(line.split())
-        if status:
-            raise RuntimeError(f"{line} ends with {status}")
+    line = "run factored -k 20 --out kept"
+    status, _ = call(line.split())
+    if status:
+        raise RuntimeError(f"{line} ends with {status}")
+    with ThreadPoolExecutor(1) as executor:
+        opdop.sweep("spec.toml", "sweep", executor=executor, workers=1)
     return State(folder)
 
 

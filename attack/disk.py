@@ -8,6 +8,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 
 import opdop
-from attack.files import TRAINING, numbers_of
+from attack.files import SPEC, TRAINING, numbers_of, table_bytes
 from attack.sandbox import Lost, Wrong
 from opdop.model import OpdopError
 from opdop.runs import CHECKPOINT, read_config
+from opdop.sweeps import Sweep
 
 CALLS = ("fsync", "replace", "rename", "open", "mkdir", "write")
 
@@ -29,11 +31,20 @@ class State:
 
     work: Path
     truth: dict[str, bytes]
+    table: bytes
 
 
 def prepare(folder: Path) -> State:
-    """Make the run that all others must equal."""
-    return State(folder / "work", numbers_of(opdop.train("factored", **TRAINING)))
+    """Make the run and the sweep that all others must equal."""
+    return State(
+        folder / "work", numbers_of(opdop.train("factored", **TRAINING)), table_bytes(_make_sweep(folder / "sweep"))
+    )
+
+
+def _make_sweep(folder: Path, *, retry_failed: bool = False) -> Sweep:
+    with ThreadPoolExecutor(1) as executor:
+        spec = opdop.Spec.parse(SPEC)
+        return opdop.sweep(spec, folder, executor=executor, workers=1, retry_failed=retry_failed)
 
 
 @contextlib.contextmanager
@@ -62,7 +73,9 @@ def failing(name: str, after: int, code: int, below: Path) -> Iterator[None]:
 
 
 def probe(state: State, case: int) -> str:
-    """Train with a checkpoint on a disk that breaks, then again on a whole one."""
+    """Train with a checkpoint, or make a sweep, on a disk that breaks, then again on a whole one."""
+    if case // len(CALLS) % 3 == 2:
+        return _probe_sweep(state, case)
     random = np.random.default_rng([6, case])
     shutil.rmtree(state.work, ignore_errors=True)
     state.work.mkdir(parents=True)
@@ -84,4 +97,19 @@ def probe(state: State, case: int) -> str:
     again.save(folder)
     if numbers_of(opdop.Run.load(folder)) != state.truth:
         raise Wrong(f"{name} failed, and the run made again differs")
+    return "refused" if refused else "right"
+
+
+def _probe_sweep(state: State, case: int) -> str:
+    random = np.random.default_rng([6, case])
+    shutil.rmtree(state.work, ignore_errors=True)
+    state.work.mkdir(parents=True)
+    folder, name, refused = state.work / "sweep", CALLS[case % len(CALLS)], False
+    try:
+        with failing(name, int(random.integers(30)), errno.ENOSPC, state.work):
+            _make_sweep(folder)
+    except OpdopError:
+        refused = True
+    if table_bytes(_make_sweep(folder, retry_failed=True)) != state.table:
+        raise Wrong(f"{name} failed, and the sweep made again differs")
     return "refused" if refused else "right"

@@ -1,4 +1,8 @@
-"""Kill -9 at random moments, in the last second of a save too: nothing that was saved is lost, no bit changes."""
+"""Kill -9 at random moments, in the last second of a save too: nothing that was saved is lost, no bit changes.
+
+Each command runs in a forked copy of a process that has imported opdop and used nothing of it: starting Python anew for
+each kill would take most of the time. Tests in tests/sweeps kill worker processes and Dask workers.
+"""
 
 from __future__ import annotations
 
@@ -6,72 +10,121 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import opdop
-from attack.files import numbers_of
+import opdop.cli.run
+import opdop.report.figures
+import opdop.report.html
+from attack.files import frame_bytes, numbers_of
 from attack.sandbox import Lost, Wrong
+from opdop.__main__ import main
+from opdop.runs import CHECKPOINT
+from opdop.runs.files import CHECKSUMS
 from opdop.sweeps import Sweep
 
 RUN = ["run", "factored", "-k", "30000", "--seed", "5", "--out"]
-SPEC = 'episodes = 3000\nseeds = 3\n[[problem]]\nname = "factored"\n'
+SPEC = 'episodes = 3000\nseeds = 4\n[[problem]]\nname = "factored"\n'
+FILES = ("run.npz", "history.parquet", "summary.json", "figure.svg", "figure.png", CHECKSUMS)
 _MOST_KILLS = 4
+_SAVING = 0.7  # seconds; so long after its first file a save is over
 
 
 @dataclass(frozen=True)
 class State:
-    """Where runs are made, what must come out, and how long a run takes."""
+    """Where runs are made, what must come out, and how long a run and a sweep take."""
 
-    work: Path
-    run: dict[str, bytes]
-    sweep: bytes
-    seconds: float
+    folder: Path
+    run_seconds: float
+    sweep_seconds: float
+
+    @property
+    def work(self) -> Path:
+        """The folder of the case."""
+        return self.folder / "work"
 
 
 def prepare(folder: Path) -> State:
     """Make the run and the sweep that all others must equal."""
-    (folder / "spec.toml").write_text(SPEC)
-    began = time.monotonic()
-    _finish([*RUN, str(folder / "run")])
-    seconds = time.monotonic() - began
-    _finish(["sweep", str(folder / "spec.toml"), "--out", str(folder / "sweep"), "--workers", "2"])
-    truth = _table(folder / "sweep")
-    return State(folder / "work", numbers_of(opdop.Run.load(folder / "run")), truth, seconds)
+    seconds = []
+    for make in (lambda: _make_run(folder / "run"), lambda: _make_sweep(folder / "sweep")):
+        began = time.monotonic()
+        _finish(make)
+        seconds.append(time.monotonic() - began)
+    return State(folder, *seconds)
 
 
-def _command(words: list[str]) -> list[str]:
-    return [sys.executable, "-m", "opdop", *words]
+def _make_run(folder: Path) -> None:
+    """Start a run, or resume it."""
+    resume = (folder / CHECKPOINT).exists()
+    sys.argv = ["opdop", *(["run", "--resume"] if resume else RUN), str(folder)]
+    main()
 
 
-def _finish(words: list[str]) -> None:
-    done = subprocess.run(_command(words), capture_output=True, text=True, check=False)
-    if done.returncode or "Traceback" in done.stderr:
-        raise AssertionError(f"opdop {words} ends with {done.returncode}: {done.stderr[-1500:]}")
+def _make_sweep(folder: Path) -> None:
+    """Start a sweep, or continue it; its runs are made in a thread of this process."""
+    with ThreadPoolExecutor(1) as executor:
+        opdop.sweep(opdop.Spec.parse(SPEC), folder, executor=executor, workers=1)
 
 
-def _table(folder: Path) -> bytes:
-    return Sweep.open(folder).table().drop("seconds").write_json().encode()
+def _fork(work: Callable[[], None], errors: Path | None = None) -> int:
+    """Let a copy of this process work, and then end with status 0, or 1 if an error came; return its id."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        silent = os.open(os.devnull if errors is None else errors, os.O_WRONLY | os.O_CREAT, 0o644)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        try:
+            work()
+            status = 0
+        except SystemExit as end:
+            status = int(bool(end.code))
+        except BaseException:
+            traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(status)
 
 
-def _killed(words: list[str], after: float, file: Path | None) -> None:
-    """Start a command and kill all its processes after a time, or when a file appears."""
-    process = subprocess.Popen(
-        _command(words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    end = time.monotonic() + (after if file is None else 60.0)
-    while time.monotonic() < end and process.poll() is None and not (file is not None and file.exists()):
+def _finish(work: Callable[[], None]) -> None:
+    """Let a copy of this process work to its end; raise if it fails."""
+    errors = Path(f"/tmp/attack-kills-{os.getpid()}.txt")
+    errors.unlink(missing_ok=True)
+    _, status = os.waitpid(_fork(work, errors), 0)
+    said = errors.read_text(errors="replace")
+    errors.unlink()
+    if "Lost:" in said:
+        raise Lost(said[-500:])
+    if "Wrong:" in said:
+        raise Wrong(said[-500:])
+    if status or "Traceback" in said:
+        raise AssertionError(f"it ends with {os.waitstatus_to_exitcode(status)}: {said[-1500:]}")
+
+
+def _kill(work: Callable[[], None], is_time: Callable[[], bool], after: float) -> None:
+    """Let a copy of this process work, and kill it a while after the time has come."""
+    process = _fork(work)
+    while not is_time():
+        if os.waitpid(process, os.WNOHANG)[0]:
+            return
         time.sleep(0.0005)
-    if file is not None:
-        time.sleep(after / 1000.0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    time.sleep(after)
+    os.kill(process, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process, 0)
 
 
 def probe(state: State, case: int) -> str:
@@ -80,34 +133,46 @@ def probe(state: State, case: int) -> str:
     shutil.rmtree(state.work, ignore_errors=True)
     state.work.mkdir(parents=True)
     folder = state.work / "out"
-    if case % 3 == 2:
-        (state.work / "spec.toml").write_text(SPEC)
-        words = ["sweep", str(state.work / "spec.toml"), "--out", str(folder), "--workers", "2"]
-    else:
-        words = [*RUN, str(folder)]
-    found = 0
-    for kill in range(int(random.integers(1, _MOST_KILLS + 1))):
-        at_save = case % 3 == 1 and kill == 0
-        _killed(words, float(random.uniform(0.0, 1.5 * state.seconds)), folder / "run.npz" if at_save else None)
-        if case % 3 == 2:
-            now = len(list((folder / "runs").glob("[!.]*/run.npz"))) if (folder / "runs").exists() else 0
-            if now < found:
-                raise Lost(f"{found - now} finished runs are gone")
-            found = now
-        elif (folder / "checkpoint.npz").exists():
-            words = ["run", "--resume", str(folder)]
-    _finish(words)
-    if case % 3 == 2:
-        if _table(folder) != state.sweep:
-            raise Wrong("the sweep differs")
-        return "right"
-    missing = [
-        name
-        for name in ("run.npz", "history.parquet", "summary.json", "figure.svg", "figure.png")
-        if not (folder / name).exists()
-    ]
+    is_sweep, in_save = bool(case // 2 % 2), bool(case % 2)
+    make = _make_sweep if is_sweep else _make_run
+    seconds = state.sweep_seconds if is_sweep else state.run_seconds
+    found: set[str] = set()
+    for _ in range(int(random.integers(1, _MOST_KILLS + 1))):
+        wanted = int(random.integers(1, 5)) if is_sweep else FILES[int(random.integers(3))]
+        if in_save:
+            _kill(lambda: make(folder), partial(_has, folder, wanted), float(random.uniform(0.0, _SAVING)))
+        else:
+            _kill(lambda: make(folder), lambda: True, float(random.uniform(0.0, 1.2 * seconds)))
+        now = _finished(folder)
+        if gone := found - now:
+            raise Lost(f"finished runs are gone: {', '.join(gone)}")
+        found = now
+    _finish(lambda: make(folder))
+    _finish(lambda: _compare_sweeps(folder, state) if is_sweep else _compare_runs(folder, state))
+    return "right"
+
+
+def _has(folder: Path, wanted: int | str) -> bool:
+    """Return whether a run has a file, or a sweep so many results, the one that is being saved included."""
+    if isinstance(wanted, str):
+        return (folder / wanted).exists()
+    return len([*folder.glob("runs/*/run.npz"), *folder.glob("runs/.*.partial/result-*/run.npz")]) >= wanted
+
+
+def _finished(folder: Path) -> set[str]:
+    return {str(path) for path in [folder / "run.npz", *folder.glob("runs/[!.]*/run.npz")] if path.exists()}
+
+
+def _compare_runs(folder: Path, state: State) -> None:
+    missing = [name for name in FILES if not (folder / name).exists()]
     if missing:
         raise Lost(f"after the run was finished there is no {', '.join(missing)}")
-    if numbers_of(opdop.Run.load(folder)) != state.run:
+    if numbers_of(opdop.Run.load(folder)) != numbers_of(opdop.Run.load(state.folder / "run")):
         raise Wrong("the run differs")
-    return "right"
+
+
+def _compare_sweeps(folder: Path, state: State) -> None:
+    ours, theirs = Sweep.open(folder), Sweep.open(state.folder / "sweep")
+    for read in (lambda sweep: sweep.table().drop("seconds"), lambda sweep: sweep.histories()):
+        if frame_bytes(read(ours)) != frame_bytes(read(theirs)):
+            raise Wrong("the sweep differs")

@@ -13,7 +13,9 @@ from opdop.model import OpdopError
 
 
 def prepare(folder: Path) -> None:
-    """Nothing is needed."""
+    """Compile what is needed, which takes long, once."""
+    for algorithm in ("opdop", "opdop-lstd"):
+        opdop.train("factored", algorithm, episodes=2)
 
 
 def _task(random: np.random.Generator) -> tuple[opdop.Task, opdop.TabularCMDP]:

@@ -1,4 +1,4 @@
-"""Record every number of a dozen and a half runs, or compare them bit for bit with a recording.
+"""Record every number of 24 runs, or compare them bit for bit with a recording.
 
 A refactoring must not change a result. Record with the code before it, compare with the code after it, on one machine:
 

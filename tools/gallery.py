@@ -13,8 +13,8 @@ from pathlib import Path
 
 from opdop.envs import Environment, environments
 from opdop.model import InvalidParameterError
-from opdop.report.summary.solution import Solution, discretisation_text, number, short_number, solution_of
-from opdop.report.terminal.tables import example, markdown_overview, setting_text, sizes, source, units
+from opdop.report.summary.solution import Solution, discretisation_text, number, setting_text, short_number, solution_of
+from opdop.report.terminal.tables import example, markdown_overview, sizes, source, units
 
 _OPENING = """# The problems that ship
 

@@ -6,7 +6,9 @@ from opdop.lazy import late_names
 
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
+    from opdop.interop import from_gymnasium, register_envs
     from opdop.model import (
         ContinuousCMDP,
         ContinuousSimulator,
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
         Simulator,
         TabularCMDP,
         TabularPolicy,
+        load_model,
+        load_policy,
+        save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Run, train
+    from opdop.runs import Agent, Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -39,6 +44,8 @@ __all__ = [
     "LSTD",
     "OPDOP",
     "OPPO",
+    "Agent",
+    "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -53,6 +60,7 @@ __all__ = [
     "Learner",
     "LinearCMDP",
     "ModelSimulator",
+    "Observations",
     "OpdopError",
     "Optimum",
     "Policy",
@@ -68,9 +76,15 @@ __all__ = [
     "Task",
     "Values",
     "algorithms",
+    "certify",
     "environments",
     "evaluate",
+    "from_gymnasium",
+    "load_model",
+    "load_policy",
     "make",
+    "register_envs",
+    "save_model",
     "solve",
     "sweep",
     "train",

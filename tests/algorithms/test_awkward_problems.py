@@ -137,7 +137,7 @@ def test_at_a_corner_of_the_frontier_the_multiplier_is_one_of_its_slopes(way: Wa
 
 @every_way
 @pytest.mark.parametrize("step", [1e-3, 1e-5, 1e-7, 1e-9])
-def test_huge_multipliers(way: Way, step: float):
+def test_a_huge_multiplier_is_solved_exactly(way: Way, step: float):
     # One unit of reward buys a mere `step` of utility, so the multiplier is 1 / step.
     horizon, best = 5, 0.5 + step
     cmdp = way.bandit([0.0, 1.0], [best, 0.5], horizon * (0.5 + 0.75 * step), horizon)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from opdop import OPDOP, OPPO, Counts, Episode, InvalidModelError, InvalidParameterError, TabularCMDP, Task, train
 from opdop.algorithms import (
+    BallRadius,
     Constants,
     FixedRadius,
     PaperRadius,
@@ -114,20 +115,32 @@ def test_the_last_stage_of_certain_signals_needs_no_confidence():
         assert WeissmanRadius().radii(task_of(4, 9, 3, 2, K, 0.05), 1.0)[-1] == 0.5
 
 
-@given(**sizes, noisy=st.booleans())
-def test_certified_takes_the_theorems_steps_and_the_weissman_radius(
-    H: int, S: int, A: int, I: int, K: int, p: float, noisy: bool
+@given(**sizes, noisy=st.booleans(), margin=st.sampled_from([0.0, 0.125]))
+def test_certified_constants_are_those_of_the_docs(
+    H: int, S: int, A: int, I: int, K: int, p: float, noisy: bool, margin: float
 ):
     task = task_of(H, S, A, I, K, p, noisy=noisy)
-    certified, paper = choose(task, "certified"), choose(task, "paper")
-    assert certified.radius == WeissmanRadius(1.0)
-    for name in ("step_size", "dual_step_size", "mixing", "dual_bound", "ridge"):
-        assert getattr(certified, name) == getattr(paper, name)
+    certified = choose(task, "certified", margin=margin)
+    assert certified.radius == BallRadius(1.0)
+    assert (certified.mixing, certified.ridge, certified.parameters) == (0.0, 1.0, {"margin": margin})
+    with localcontext(prec=50):
+        chi = 2 * H / (Decimal("0.25") - Decimal(margin))
+        assert_equal([certified.dual_bound, certified.dual_total], [chi, chi])
+        assert_equal(certified.step_size, (48 * log(A) / (K * (H + 1) * (2 * H + 1))).sqrt() / (1 + chi))
+        aims = [Decimal(float(b)) + Decimal(margin) for b in task.thresholds]
+        squares = sum(max(b, H - b) ** 2 for b in aims)
+        assert_equal(certified.dual_step_size, chi / (K * squares).sqrt())
+        share = Decimal(p) / (4 if noisy else 2)
+        rows = Decimal(H * S * A)
+        sets, means = certified.radius.log_sets(task)
+        assert_equal(means, log((1 + I) * rows / share))
+        if S > 1:
+            assert_equal(sets, log((2 ** (S - 1) - 1) * rows / share))
 
 
-def test_scaled_scales_certified_by_its_named_parameters():
+def test_scaled_scales_the_papers_steps_and_weissmans_radius_by_its_named_parameters():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
-    certified = choose(task, "certified")
+    paper = choose(task, "paper")
     parameters = {
         "radius_scale": 0.25,
         "step_scale": 8.0,
@@ -136,11 +149,12 @@ def test_scaled_scales_certified_by_its_named_parameters():
         "optimistic_init": 0.75,
     }
     scaled = choose(task, "scaled", **parameters)
-    np.testing.assert_array_equal(scaled.radius.radii(task, 1.0), certified.radius.radii(task, 1.0) / 4.0)
-    assert scaled.step_size == 8.0 * certified.step_size
-    assert scaled.dual_step_size == 2.0 * certified.dual_step_size
-    assert (scaled.mixing, scaled.dual_bound) == (certified.mixing, certified.dual_bound)
-    assert (scaled.ridge, scaled.radius) == (0.5 * certified.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
+    np.testing.assert_array_equal(scaled.radius.radii(task, 1.0), WeissmanRadius().radii(task, 1.0) / 4.0)
+    assert scaled.step_size == 8.0 * paper.step_size
+    assert scaled.dual_step_size == 2.0 * paper.dual_step_size
+    assert (scaled.mixing, scaled.dual_bound) == (paper.mixing, paper.dual_bound)
+    assert scaled.dual_total == paper.dual_total == math.inf
+    assert (scaled.ridge, scaled.radius) == (0.5 * paper.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
     assert scaled.parameters == parameters
 
 
@@ -163,6 +177,18 @@ def test_practical_uses_the_parameters_for_noise_only_if_signals_are_random():
     assert random == SpanRadius(0.5, 0.001, 0.25, 0.75, 4.0)
     np.testing.assert_array_equal(2.0 * calm.radii(task, 1.0), [1.5, 1.0, 0.5])
     np.testing.assert_array_equal(2.0 * random.radii(task, 1.0), [1.75, 1.25, 0.75])
+
+
+def test_a_margin_must_be_less_than_the_slater_gap():
+    task = task_of(4, 5, 3, 1, 100, 0.05, gap=0.5)
+    assert choose(task, "certified", margin=0.25).dual_bound == 32.0
+    with pytest.raises(InvalidParameterError, match=r"margin is 0.5; expected less than the Slater gap 0.5"):
+        choose(task, "certified", margin=0.5)
+    with pytest.raises(InvalidParameterError, match=r"margin is -1.0; expected a positive number"):
+        choose(task, "certified", margin=-1.0)
+    high = Task(2, 2, 2, np.array([1.5]), np.array([1.0, 0.0]), episodes=10)
+    with pytest.raises(InvalidParameterError, match=r"margin is 0.75; expected thresholds plus margin of at most"):
+        OPDOP.preset(high, Counts, "certified", dual_bound=1.0, margin=0.75)
 
 
 def test_practical_has_the_defaults_it_says():
@@ -201,7 +227,7 @@ def test_a_parameter_of_continuous_states_is_refused_for_finitely_many():
 
 
 @pytest.mark.parametrize("preset", list(presets()))
-def test_neither_slater_gap_nor_dual_bound_is_refused_in_so_many_words(preset: str):
+def test_a_task_without_slater_gap_and_dual_bound_is_refused_with_both_remedies(preset: str):
     unknown = task_of(4, 5, 3, 1, 100, 0.05, gap=None)
     with pytest.raises(InvalidParameterError, match=r"the Slater gap is unknown.*slater_gap=.*dual_bound="):
         choose(unknown, preset)
@@ -248,7 +274,7 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 def test_an_unknown_parameter_is_answered_with_the_nearest():
     with pytest.raises(InvalidParameterError, match=r"no parameter 'radius_size'.* Did you mean 'radius_scale'\?"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "practical", radius_size=1.0)
-    with pytest.raises(InvalidParameterError, match="it has no parameters, so that its guarantee holds"):
+    with pytest.raises(InvalidParameterError, match="'certified' has no parameter 'radius_scale'; it has margin"):
         choose(task_of(2, 2, 2, 1, 10, 0.05), "certified", radius_scale=0.5)
 
 
@@ -358,12 +384,21 @@ def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str)
     learner = find(algorithm).build(task, preset)
     stored = run.constants
     assert stored["preset"] == preset
-    assert set(stored) == STORED | set(presets()[preset]) | ({"relative"} if preset == "practical" else set())
+    expected = STORED | set(presets()[preset]) | ({"relative"} if preset == "practical" else set())
+    if preset == "certified":
+        radii = {"ridge", "first_radius", "last_radius"}  # balls have none
+        expected = expected - radii | {"log_sets", "signal_log_sets", "stationary", "stationary_signals"}
+        expected = expected - {"margin"} if algorithm == "oppo" else expected | {"dual_total"}
+        sets = BallRadius().log_sets(learner.task)
+        assert (stored["log_sets"], stored["signal_log_sets"]) == sets
+    else:
+        assert stored["first_radius"] == learner.evaluator.radii[0]
+        assert stored["last_radius"] == learner.evaluator.radii[-1]
+    assert set(stored) == expected
     for name in ("step_size", "dual_step_size", "mixing", "dual_bound"):
         assert stored[name] == getattr(learner, name)
-    assert stored["first_radius"] == learner.evaluator.radii[0]
-    assert stored["last_radius"] == learner.evaluator.radii[-1]
-    assert stored["radius"]["rule"] == {"paper": "PaperRadius", "practical": "SpanRadius"}.get(preset, "WeissmanRadius")
+    rules = {"paper": "PaperRadius", "certified": "BallRadius", "practical": "SpanRadius", "scaled": "WeissmanRadius"}
+    assert stored["radius"]["rule"] == rules[preset]
     assert (stored["failure_probability"], stored["planned_episodes"], stored["slater_gap"]) == (
         0.1,
         20,

@@ -280,7 +280,7 @@ def test_first_states_may_have_a_density() -> None:
     problem = separable_problem(initial=TruncatedNormal(0.4, 0.1))
     cmdp = problem.tabular()
     assert cmdp.initial.sum() == pytest.approx(1.0)
-    starts = [ContinuousSimulator(problem, seed=s)._first()[0] for s in range(300)]
+    starts = [ContinuousSimulator(problem, seed=s).first()[0] for s in range(300)]
     assert np.mean(starts) == pytest.approx(0.4, abs=0.03)
     run = train(problem, episodes=20)
     assert run.episodes[-1] == 20
@@ -383,7 +383,7 @@ def test_general_features_say_what_is_wrong() -> None:
         general(kernels, lambda x: varphi(x)[:, :1], nodes, highest=5.0)
     low = general(kernels, varphi, nodes, highest=1.0, kernel_norm=1.0)
     problem = ContinuousCMDP(low, [0.3, 0.7], [0.1, 0.2, 0.9], [0.4, 0.5, 0.1], 1.0, 0.3, 3)
-    with pytest.raises(InvalidModelError, match="highest=1 was to be a bound"):
+    with pytest.raises(InvalidModelError, match="highest=1 is not a bound on it"):
         ContinuousSimulator(problem, seed=0).play(learner_of(problem).propose())
 
 
@@ -441,7 +441,7 @@ def test_the_command_line_prints_how_far_the_discretisation_is_off(tmp_path: Pat
     folder = str(tmp_path / "run")
     first = answered("run", "reservoir", "-k", "30", "--out", folder, "--param", "reevaluate_at_growth=1.5")
     assert off in first
-    assert "States are continuous: the learner saw them as they are." in first
+    assert "The states are continuous, and the learner sees them so." in first
     assert "reevaluate_at_growth=1.5" in first
     assert "nothing to do" in answered("run", "--resume", folder)
     record = json.loads(answered("solve", "reservoir", "--json"))["discretisation"]

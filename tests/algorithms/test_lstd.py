@@ -229,7 +229,7 @@ class CurrentTargets(PlainLSTD):
 
 @pytest.mark.parametrize("mutant", [CurrentValues, CurrentTargets])
 @pytest.mark.parametrize("family", ["one-hot", "mixture"])
-def test_todays_values_in_yesterdays_regressions_would_be_seen(family: str, mutant: type[PlainLSTD]):
+def test_value_functions_of_another_episode_would_change_the_regressions(family: str, mutant: type[PlainLSTD]):
     sketch = linear_sketch(6, family)
     wrong = mutant(sketch, 1.0, flat(0.1), flat(0.1))
     off = [

@@ -117,7 +117,7 @@ def test_solve_says_what_the_constraint_costs() -> None:
     text = answered("solve", "media-streaming")
     for words in (
         "constraint    fast services <= 5 services",
-        "yes: tightening it costs 0.4952 steps per unit (multiplier Y*)",
+        "yes: one more service of budget saves 0.4952 steps of",
         "5 services: the slack of the max-slack policy",
         "the constraints cost 1.3536 steps of the objective",
         "dual walk, 7 backward passes,",

@@ -31,6 +31,7 @@ UNUSUAL: dict[str, Any] = {
     "slater_gap": 1 / 3,
     "dual_bound": 4.5,
     "noisy": True,
+    "stationary": False,
     "measure_every": 2,
     "records": 12,
 }

@@ -23,7 +23,8 @@ from opdop.cli import run as command
 from opdop.report.terminal import tables
 from opdop.runs import CHECKPOINT, RunConfig, execute, settings
 
-FILES = {"checkpoint.npz", "run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json"}
+MADE = ("run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json", "SHA256SUMS")
+FILES = {"checkpoint.npz", *MADE}
 
 
 def run(*arguments: str) -> Result:
@@ -92,6 +93,7 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
         slater_gap=2.5,
         dual_bound=3.5,
         noisy=True,
+        stationary=False,
         measure_every=2,
         records=50,
     )
@@ -101,10 +103,28 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
     assert same(opdop.Run.load(tmp_path), execute(config))
 
 
+def test_zero_violation_raises_the_thresholds_and_the_card_says_what_it_costs(tmp_path: Path) -> None:
+    command = ["run", "factored", "--preset", "certified", "--param", "zero_violation=1"]
+    words = " ".join(answered(*command, "-k", "200000", "--out", str(tmp_path)).split())
+    found = opdop.Run.load(tmp_path)
+    assert found.constants["margin"] == pytest.approx(1.1664, abs=5e-5)
+    assert "violation <= 0 moves in total" in words
+    assert "margin: the multipliers aim at 1.166 moves per episode more than every threshold; this is" in words
+    assert "over all episodes together no constraint is violated" in words
+    assert found.violation[-1] == 0.0
+    for refused, reason in (
+        (["-k", "1000"], "1,000 episodes are too few for zero violation"),
+        (["-k", "1000", "--preset", "practical"], "zero_violation has no proof with preset 'practical'"),
+        (["-k", "1000", "--param", "margin=0.1"], "chooses margin and dual_bound by itself"),
+    ):
+        assert reason in " ".join(CliRunner().invoke(app, [*command, *refused]).output.split())
+
+
 def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:
     words = " ".join(answered("run", "--help").split())
     for setting in settings().values():
-        assert f" {setting.flag} {setting.metavar}".rstrip() in words
+        for flag in setting.flag.split("/"):
+            assert f" {flag} {setting.metavar}".rstrip() in words
         assert setting.help in words
 
 
@@ -167,11 +187,50 @@ def test_what_is_missing_or_damaged_is_written_again(tmp_path: Path) -> None:
     assert "is complete" in answered("run", "--resume", str(tmp_path))
 
 
-def test_plan_and_end_may_differ_and_another_runs_result_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    opdop.train("factored", episodes=300, seed=1).save(tmp_path)
+def test_any_file_of_a_complete_run_that_is_missing_or_damaged_is_written_again(tmp_path: Path) -> None:
+    """With and without the checkpoint, by --resume and by the same command."""
+    command = ("run", "factored", "-k", "50", "--out", str(tmp_path))
+    answered(*command)
+    before = {name: (tmp_path / name).read_bytes() for name in MADE}
+    resume = ("run", "--resume", str(tmp_path))
+    for name, again in (
+        ("history.parquet", command),
+        ("figure.png", resume),
+        ("summary.json", resume),
+        (MADE[-1], resume),
+    ):
+        path = tmp_path / name
+        if name == "summary.json":
+            (tmp_path / CHECKPOINT).unlink()
+        if name == "figure.png":
+            path.write_bytes(path.read_bytes()[:-1])
+        else:
+            path.unlink()
+        assert "is complete" not in answered(*again)
+        assert {each: (tmp_path / each).read_bytes() for each in MADE} == before, name
+    assert "is complete" in answered("run", "--resume", str(tmp_path))
+    sums = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path, capture_output=True, check=False)
+    assert sums.returncode == 0
+
+
+def test_plan_and_end_may_differ_and_another_runs_result_is_not_replaced(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=300, seed=1).save(tmp_path / "other")
+    before = (tmp_path / "other" / "run.npz").read_bytes()
+    with pytest.raises(opdop.InvalidParameterError, match=r"run\.npz is of another run: its seed is 1"):
+        opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path / "other")
+    assert (tmp_path / "other" / "run.npz").read_bytes() == before
+    tmp_path = tmp_path / "own"
     opdop.train("factored", episodes=300, planned_episodes=1000, seed=2, checkpoint=tmp_path)
     answered("run", "--resume", str(tmp_path))
     assert same(opdop.Run.load(tmp_path), opdop.train("factored", episodes=300, planned_episodes=1000, seed=2))
+
+
+def test_a_saved_run_is_not_replaced_by_another(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=300, seed=1).save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    text = refused("run", "factored", "-k", "300", "--seed", "2", "--out", str(tmp_path))
+    assert "run.npz is of another run: its seed is 1, and now it is 2" in text
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_summary_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +264,9 @@ def test_summary_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
         (("factored", "--param", "step_scale"), "expected name=number"),
         (("factored", "--param", "step_scale=fast"), "expected name=number"),
         (("factored", "--param", "step_scale=1", "--param", "step-scale=2"), "set twice"),
-        (("factored", "-k", "1.5"), "expected a whole number, as 100000 or 1e5"),
-        (("factored", "-k", "many"), "expected a whole number, as 100000 or 1e5"),
-        (("factored", "-k", "nan"), "expected a whole number, as 100000 or 1e5"),
+        (("factored", "-k", "1.5"), "expected a whole number, such as 100000 or 1e5"),
+        (("factored", "-k", "many"), "expected a whole number, such as 100000 or 1e5"),
+        (("factored", "-k", "nan"), "expected a whole number, such as 100000 or 1e5"),
         (("factored", "-k", "0"), "episodes is 0; expected"),
         (("factored", "-k", "9", "--planned-episodes", "x"), "planned-episodes is 'x'"),
         (("factored", "-k", "9", "--delta", "2"), "failure_probability is 2.0; expected the probability"),

@@ -48,6 +48,7 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("mixed")  # it loads the kernels: a check has 30 seconds for all kinds
 def test_a_check_lists_the_kinds_of_runs_and_makes_none(spec: Path) -> None:
     spec.write_text(Spec.of(SHORT).text, encoding="utf-8")
     result = run("sweep", str(spec), "--check")
@@ -60,6 +61,7 @@ def test_a_check_lists_the_kinds_of_runs_and_makes_none(spec: Path) -> None:
     assert list(spec.parent.iterdir()) == [spec]
 
 
+@pytest.mark.usefixtures("mixed")  # it loads the kernels: a check has 30 seconds for all kinds
 def test_a_check_names_the_kinds_that_cannot_be_made(spec: Path) -> None:
     result = run("sweep", str(spec), "--check")
     assert result.exit_code == 1
@@ -102,8 +104,9 @@ def test_control_characters_in_names_do_not_reach_the_terminal(tmp_path: Path) -
     made = opdop.train("factored", episodes=20)
     quantities = tuple(replace(each, name=HOSTILE, unit=HOSTILE) for each in made.display.quantities)
     display = replace(made.display, name=HOSTILE, summary=HOSTILE, quantities=quantities)
-    config = made.config.but(problem=HOSTILE, algorithm=HOSTILE)
-    replace(made, display=display, config=config).save(tmp_path / f"one{HOSTILE}")
+    with pytest.raises(opdop.InvalidParameterError, match="expected a name"):
+        made.config.but(problem=HOSTILE)
+    replace(made, display=display).save(tmp_path / f"one{HOSTILE}")
     (tmp_path / f"two{HOSTILE}").mkdir()
     (tmp_path / f"two{HOSTILE}" / "run.npz").write_bytes(b"damaged")
     for arguments in (("runs",), ("runs", "--kinds"), ("report", "--no-figures")):
@@ -214,6 +217,17 @@ def test_a_folder_of_single_runs_is_listed(singles: Path) -> None:
     assert [*record["damaged"]] == ["harmed"]
 
 
+def test_single_runs_of_unlike_settings_are_of_unlike_kinds(tmp_path: Path) -> None:
+    for name, options in {"plain0": {"seed": 0}, "plain1": {"seed": 1}, "noisy": {"noisy": True}}.items():
+        opdop.train("factored", episodes=30, **options).save(tmp_path / name)
+    lines = run("runs", str(tmp_path), "--kinds").stdout.splitlines()
+    kinds = [line.split() for line in lines if line.startswith("factored, ")]
+    assert [words[:4] for words in kinds] == [  # in the order of their folders: noisy, plain0, plain1
+        ["factored,", "opdop,", "practical,", "noisy"],
+        ["factored,", "opdop,", "practical", "2"],
+    ]
+
+
 def test_the_folder_of_one_run_is_listed(singles: Path) -> None:
     done, half = (run("runs", str(singles / name)).stdout for name in ("run1", "half"))
     run1 = opdop.Run.load(singles / "run1")
@@ -223,7 +237,7 @@ def test_the_folder_of_one_run_is_listed(singles: Path) -> None:
     assert half.splitlines()[-1] == "0 of 1 runs are done, 1 unfinished"
 
 
-def test_no_sweep_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_sweep_is_an_error_of_one_line(tmp_path: Path) -> None:
     result = run("runs", str(tmp_path))
     assert result.exit_code == 2
     assert result.stderr.startswith("error: there is no sweep in")

@@ -147,7 +147,7 @@ def test_hospital_whose_patients_stay_one_day_has_the_same_problem_every_day(all
     assert shown(cmdp, solve(cmdp).value) == pytest.approx(14 * np.interp(allowed / 14, refused, range(5)), abs=1e-9)
 
 
-def test_hospital_loses_nobody() -> None:
+def test_hospital_conserves_the_number_of_patients() -> None:
     cmdp = make("hospital-beds")
     rows, beds = cmdp.transition_matrix(0).reshape(13, 4, 13), np.arange(13)
     treated, refused = 3.0 * cmdp.rewards[0], 1.5 * (1.0 - cmdp.utilities[0, 0])

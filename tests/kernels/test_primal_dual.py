@@ -220,15 +220,48 @@ def test_a_dead_action_comes_back_without_mixing():
 )
 def test_dual_step_by_hand(kernel: Any, before: float, threshold: float, estimate: float, after: float):
     dual = np.array([before])
-    kernel(dual, np.array([threshold]), np.array([estimate]), 0.25, 8.0)
+    kernel(dual, np.array([threshold]), np.array([estimate]), 0.25, 8.0, math.inf)
+    assert dual[0] == after
+    dual[0] = before
+    kernel(dual, np.array([threshold]), np.array([estimate]), 0.25, 8.0, 8.0)  # one multiplier is its own sum
     assert dual[0] == after
 
 
 @pytest.mark.parametrize("kernel", both(update_dual))
 def test_each_multiplier_moves_along_its_own_violation(kernel: Any):
     dual = np.array([1.0, 0.25, 7.75])
-    kernel(dual, np.array([3.0, 1.0, 4.0]), np.array([2.5, 4.0, 1.0]), 0.25, 8.0)
+    kernel(dual, np.array([3.0, 1.0, 4.0]), np.array([2.5, 4.0, 1.0]), 0.25, 8.0, math.inf)
     np.testing.assert_array_equal(dual, [1.125, 0.0, 8.0])
+
+
+@pytest.mark.parametrize("kernel", both(update_dual))
+@pytest.mark.parametrize(
+    ("moved", "after"),
+    [
+        ([1.0, 0.5, 0.25], [1.0, 0.5, 0.25]),  # their sum is less than 2
+        ([3.0, 1.0, 0.0], [2.0, 0.0, 0.0]),  # lowered by 1
+        ([2.0, 1.5, 0.25], [1.25, 0.75, 0.0]),  # by 3/4, and the third not below 0
+        ([-1.0, 4.0, 4.0], [0.0, 1.0, 1.0]),
+    ],
+)
+def test_multipliers_with_a_bounded_sum_move_to_the_nearest_such_point(
+    kernel: Any, moved: list[float], after: list[float]
+):
+    dual = np.zeros(3)
+    kernel(dual, np.array(moved), np.zeros(3), 1.0, 2.0, 2.0)
+    np.testing.assert_array_equal(dual, after)
+
+
+@given(st.integers(1, 6), st.floats(0.1, 5.0), st.integers(0, 2**32 - 1))
+def test_no_point_with_a_bounded_sum_is_nearer(constraints: int, total: float, seed: int):
+    rng = np.random.default_rng(seed)
+    dual, aim = np.zeros(constraints), 4.0 * rng.standard_normal(constraints)
+    update_dual(dual, aim, np.zeros(constraints), 1.0, total, total)
+    assert dual.min() >= 0.0
+    assert dual.sum() <= total * (1 + 1e-12)
+    others = total * rng.dirichlet(np.ones(constraints + 1), size=50)[:, 1:]
+    distances = np.linalg.norm(np.vstack([others, total * np.eye(constraints), np.zeros(constraints)]) - aim, axis=1)
+    assert np.linalg.norm(dual - aim) <= distances.min() + 1e-9
 
 
 # Relative steps and the damped multiplier
@@ -309,7 +342,7 @@ def test_damped_dual_step_by_hand(
     kernel: Any, integral: float, estimate: float, damping: float, summed: float, after: float
 ):
     total, dual = np.array([integral]), np.array([np.nan])
-    kernel(total, np.array([3.0]), np.array([estimate]), np.array([9.0, 9.0, 0.25, damping]), 8.0, dual)
+    kernel(total, np.array([3.0]), np.array([estimate]), np.array([9.0, 9.0, 0.25, damping]), 8.0, math.inf, dual)
     assert (total[0], dual[0]) == (summed, after)
 
 
@@ -321,7 +354,7 @@ def test_damping_settles_what_otherwise_circles():
         b, estimate, late = np.array([0.5]), np.array([0.5]), []
         for k in range(3000):
             improve(policy, q, dual, 0.5, 1e-6, np.ones((1, 1), dtype=np.bool_))
-            move_dual(integral, b, estimate, np.array([0.5, 1e-6, 0.02, damping]), 10.0, dual)
+            move_dual(integral, b, estimate, np.array([0.5, 1e-6, 0.02, damping]), 10.0, math.inf, dual)
             estimate[0] = policy[0, 1, 0]
             late += [dual[0]] if k >= 1500 else []
         assert np.mean(late) == pytest.approx(1.0, abs=0.1)

@@ -107,7 +107,7 @@ def test_signals_of_one_stage_go_with_kernels_of_many():
     np.testing.assert_allclose(mixed.utilities, sketch.signals[1:], rtol=0, atol=1e-12)
 
 
-def test_one_stage_will_do():
+def test_one_stage_is_enough():
     sketch = linear_sketch(4, "mixture", horizon=1)
     for weights, horizon in ((sketch.kernel_weights, None), (sketch.kernel_weights[0], 1), (sketch.kernel_weights, 1)):
         assert linear_of(sketch, kernel_weights=weights, horizon=horizon).tabular().horizon == 1

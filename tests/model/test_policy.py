@@ -111,7 +111,7 @@ def test_mixing_tables_stage_by_stage_is_something_else():
     assert evaluate(cmdp, 0.5 * (never.table + always.table)).reward == 0.25
 
 
-def test_where_no_part_goes_the_heaviest_part_decides():
+def test_in_unvisited_states_the_part_with_the_largest_weight_decides():
     sketch = sketch_of(1, states=3, actions=2, horizon=2)
     sketch.P[:] = np.eye(3)[0]
     tables = [policy_table(seed, sketch) for seed in range(3)]

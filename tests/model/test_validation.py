@@ -455,6 +455,9 @@ def test_errors_are_of_this_package_and_value_errors():
 
 TWO_STATES = np.zeros((2, 2, 2))
 TWO_STATES[:, 0, 0] = TWO_STATES[:, 1, 1] = 1.0
+ITSELF = (
+    "TabularCMDP does so itself if it is told a range, as in reward_range=(low, high), or given costs= with budgets=."
+)
 VALID = {
     "transitions": TWO_STATES,
     "rewards": np.zeros((2, 2)),
@@ -494,13 +497,13 @@ def changed(array: Any, index: Any, value: float) -> np.ndarray:
             {"rewards": changed(np.zeros((2, 2)), (1, 0), 5.0)},
             "rewards[1, 0] is 5; signals must lie in [0, 1], and rewards spans [0, 5]. Rescale: (value - 0) / 5 for a "
             "reward; 1 - cost / max_cost with threshold H - budget / max_cost for a cost that must stay below a "
-            "budget.",
+            f"budget. {ITSELF}",
         ),
         (
             {"rewards": [[-2.0, 0.0], [0.0, 2.0]]},
             "rewards[0, 0] is -2; signals must lie in [0, 1], and rewards spans [-2, 2]. Rescale: (value - -2) / 4 for "
             "a reward; 1 - cost / max_cost with threshold H - budget / max_cost for a cost that must stay below a "
-            "budget.",
+            f"budget. {ITSELF}",
         ),
         ({"rewards": changed(np.zeros((2, 2)), (0, 1), np.nan)}, "rewards[0, 1] is nan; expected a finite number."),
         (

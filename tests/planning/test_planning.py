@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from opdop import InfeasibleError, InvalidParameterError, Optimum, TabularCMDP, solve
+from opdop import InfeasibleError, InvalidParameterError, Optimum, TabularCMDP, TabularPolicy, evaluate, solve
 from opdop.planning import LP_TOLERANCE, solve_by_column_generation, solve_by_dual_walk, solve_lp
+from opdop.planning.optimum import FEASIBILITY, ROUNDING
 from tests.support.strategies import (
     INFEASIBLE,
     SEEDS,
@@ -327,3 +328,23 @@ def test_the_random_models_here_are_of_every_kind():
     collect()
     for kind in itertools.product([False, True], [False, True], [1, 2, 3]):
         assert seen.count(kind) >= 3, kind
+
+
+@pytest.mark.parametrize("deviation", [1e-9, 1e-10, 1e-11, 1e-12])
+@pytest.mark.parametrize("seed", [4, 6, 19, 33, 44, 47, 69])
+def test_nearly_tied_constraints_are_solved(seed: int, deviation: float) -> None:
+    """All policies have nearly the same utilities, beyond what HiGHS can tell apart: its master was infeasible."""
+    random = np.random.default_rng([12, seed])
+    H, S, A, I = random.integers(1, 4), random.integers(1, 4), random.integers(2, 4), random.integers(2, 5)
+    P, R = random.dirichlet(np.ones(S), size=(H, S, A)), random.random((H, S, A))
+    G = 0.5 + deviation * random.standard_normal((I, H, S, A))
+    policy = TabularPolicy(random.dirichlet(np.ones(A), size=(H, S)))
+    feasible = evaluate(TabularCMDP(P, R, G, thresholds=np.full(I, 1e-9)), policy)
+    cmdp = TabularCMDP(P, R, G, thresholds=feasible.utilities)
+    optimum = solve(cmdp)
+    found = evaluate(cmdp, optimum.policy)
+    # Multipliers reach 1e12 here, so a reward is known up to the rounding of the utilities times the multipliers.
+    rounding = ROUNDING * H * (1.0 + optimum.dual.sum())
+    assert (found.utilities >= cmdp.thresholds - (FEASIBILITY + ROUNDING) * H).all()
+    assert found.reward == pytest.approx(optimum.value, abs=rounding)
+    assert optimum.value >= feasible.reward - rounding

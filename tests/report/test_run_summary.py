@@ -144,7 +144,7 @@ def test_verdict_says_amounts_where_the_optimum_is_nothing(runs: dict[str, opdop
     assert "is 0.1 points per episode worse than the optimum and" in summary.verdict
 
 
-def test_notes_say_what_one_must_know(runs: dict[str, opdop.Run], slack: opdop.Run) -> None:
+def test_notes_warn_of_what_the_numbers_do_not_show(runs: dict[str, opdop.Run], slack: opdop.Run) -> None:
     assert RunSummary(runs["factored"]).notes == ()
     assert RunSummary(slack).notes == ("The constraint does not bind: it costs no reward, and its multiplier Y* is 0.",)
     odd = opdop.train("factored", "doubling:oppo", episodes=40, measure_every=8)

@@ -28,6 +28,7 @@ CHANGED: dict[str, Any] = {
     "slater_gap": 0.4,
     "dual_bound": 3.0,
     "noisy": True,
+    "stationary": False,
     "measure_every": 2,
     "records": 7,
 }
@@ -74,6 +75,17 @@ def test_a_run_has_the_configuration_that_it_was_made_with():
 def test_a_configuration_survives_json():
     config = RunConfig(**CHANGED)
     assert RunConfig.of(json.loads(json.dumps(config.record()))) == config
+
+
+def test_a_record_of_an_earlier_version_has_the_defaults_of_settings_added_since():
+    record = RunConfig(seed=5).record()
+    del record["stationary"]
+    assert RunConfig.of(record) == RunConfig(seed=5)
+
+
+@pytest.mark.parametrize(("value", "words"), [(None, []), (True, ["--stationary"]), (False, ["--per-stage"])])
+def test_whether_a_kernel_is_stationary_is_said_by_one_of_two_flags(value: bool | None, words: list[str]):
+    assert RunConfig(problem="factored", episodes=5, stationary=value).command()[5:] == words
 
 
 @pytest.mark.parametrize("change", [{"seed": None}, {"colour": "red"}])

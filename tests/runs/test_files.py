@@ -182,7 +182,7 @@ def test_numbers_of_numpy_may_be_in_the_data(tmp_path: Path) -> None:
         ({}, {"": np.zeros(1)}),
     ],
 )
-def test_what_could_not_be_read_is_not_written(small: Path, meta: dict[Any, Any], arrays: Any) -> None:
+def test_data_that_could_not_be_read_back_are_not_written(small: Path, meta: dict[Any, Any], arrays: Any) -> None:
     before = small.read_bytes()
     with pytest.raises(OpdopError, match=r"small\.npz cannot be written"):
         write_arrays(small, {"kind": KIND, **meta}, arrays)
@@ -669,7 +669,7 @@ def test_names_that_are_there_twice_or_not_at_all_are_refused(tmp_path: Path, en
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_bomb_is_not_unpacked(tmp_path: Path, compression: int) -> None:
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, compression: int) -> None:
     bomb = headed(described(shape=f"({2**22},)"), bytes(2**25))
     seal(tmp_path / "x.npz", zipped([META, ("a.npy", bomb)], compression))
     assert (tmp_path / "x.npz").stat().st_size < 2**17
@@ -899,7 +899,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_is_whole_but_no_run_is_refused(run: Run, tmp_path: Path, what: str) -> None:
+def test_files_with_a_right_checksum_that_are_not_runs_are_refused(run: Run, tmp_path: Path, what: str) -> None:
     path = run.save(tmp_path) / "run.npz"
     meta, arrays = read_arrays(path, kind=RUN_KIND)
     CHANGES[what](meta, arrays)

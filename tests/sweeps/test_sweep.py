@@ -401,6 +401,18 @@ def test_a_folder_without_its_run_is_not_done_and_is_made_again(kept: Path, shor
     assert_complete(kept, short)
 
 
+def test_a_missing_or_damaged_table_of_a_finished_run_is_written_again(kept: Path, short: dict[str, Run]) -> None:
+    store = Store(kept)
+    gone, damaged = (store.run(key_for(SHORT, seed)) / "history.parquet" for seed in (0, 1))
+    before = gone.read_bytes(), damaged.read_bytes()
+    gone.unlink()
+    damaged.write_bytes(before[1][:-9] + b"x" + before[1][-8:])
+    with threads() as executor:
+        run_sweep(SHORT, kept, executor=executor)
+    assert (gone.read_bytes(), damaged.read_bytes()) == before
+    assert_complete(kept, short)
+
+
 def test_the_run_of_another_job_is_not_taken_for_this_one(kept: Path, short: dict[str, Run]) -> None:
     store, one, other = Store(kept), key_for(SHORT, 0), key_for(SHORT, 1)
     table = Sweep.open(kept).table()

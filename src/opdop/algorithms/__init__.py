@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from opdop.algorithms.constants import (
+    BallRadius,
     Constants,
     FixedRadius,
     PaperLinearRadius,
@@ -22,6 +23,7 @@ from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
 from opdop.algorithms.registry import Algorithm, algorithms, find
+from opdop.algorithms.replanning import Plan, Planner, ReplanningLearner
 from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "OPDOP",
     "OPPO",
     "Algorithm",
+    "BallRadius",
     "CompiledEvaluator",
     "CompiledLearner",
     "Constants",
@@ -40,8 +43,11 @@ __all__ = [
     "Learner",
     "PaperLinearRadius",
     "PaperRadius",
+    "Plan",
+    "Planner",
     "Preset",
     "Radius",
+    "ReplanningLearner",
     "SelfNormalisedRadius",
     "SpanRadius",
     "Task",

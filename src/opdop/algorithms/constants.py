@@ -9,11 +9,13 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from opdop.algorithms.task import Task
+from opdop.confidence.radii import self_normalised_radii
+from opdop.kernels.balls import log_pairs_of_sets
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.model import InvalidParameterError, OpdopError, suggestion
 from opdop.model.validation import Floats, as_number, printable, shown
@@ -23,7 +25,7 @@ class Radius(Protocol):
     """A confidence rule: it gives the radius beta of each stage, so that bonus = radius / sqrt(n + ridge)."""
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         ...
 
 
@@ -34,7 +36,7 @@ class FixedRadius:
     value: float
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] of a task, whatever the ridge; raises InvalidParameterError if `value` is below 0."""
         value = as_number("radius", self.value, "a number, at least 0")
         if value < 0.0:
             raise InvalidParameterError(f"radius is {value}; expected a number, at least 0.")
@@ -53,7 +55,7 @@ class PaperRadius:
         return PaperLinearRadius(self.C1)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         T = H * task.episodes
         beta = self.C1 * H * math.sqrt(S * math.log(S * A * T / task.failure_probability))
@@ -92,6 +94,7 @@ class WeissmanRadius:
 
     scale: float = 1.0
     optimistic_init: float = 0.0
+    pools: bool = False  # whether visits are pooled where the task is stationary: S A rows of H K visits, so L stays
 
     @property
     def linear(self) -> SelfNormalisedRadius:
@@ -99,7 +102,7 @@ class WeissmanRadius:
         return SelfNormalisedRadius(self.scale)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] for a task and a ridge."""
         H, S, A, K = task.horizon, task.num_states, task.num_actions, task.episodes
         cells = H * S * A * K
         share = task.failure_probability / (4.0 if task.noisy else 2.0)
@@ -125,6 +128,7 @@ class SpanRadius:
     noise: float = 0.0
     optimistic_init: float = 0.0
     trusted_from: float = 1.0
+    pools: bool = False  # whether visits are pooled where the task is stationary
 
     @property
     def linear(self) -> SelfNormalisedRadius:
@@ -135,6 +139,35 @@ class SpanRadius:
         """Return the radii [H]."""
         radii: Floats = (self.scale * np.arange(task.horizon, 0, -1.0) + self.noise) / 2.0
         return radii
+
+
+@dataclass(frozen=True)
+class BallRadius:
+    """Confidence sets with explicit constants, for all numbers of visits at once, that hold with probability 1 - p/2.
+
+    Each row of the kernel has an L1 ball, `opdop.kernels.balls.l1_width`, and each random signal an interval,
+    `mean_width`. The estimate of an action is the largest value that any kernel in the ball gives it, without a ridge:
+    a deterministic signal is known after one visit, and an unvisited pair is worth H - h.
+
+    Union bound, exactly: over the rows of the kernel, S A of them if it is stationary and H S A if not. Deterministic
+    signals: delta = (p/2) / rows. Random signals: delta = (p/4) / rows, and delta' = (p/4) / ((1+I) rows of the
+    signals). `scale` multiplies the widths; only 1 is certified.
+    """
+
+    scale: float = 1.0
+    pools: ClassVar[bool] = True  # the sets may be those of pooled visits
+
+    @property
+    def linear(self) -> SelfNormalisedRadius:
+        """The same for linear kernels."""
+        return SelfNormalisedRadius(self.scale)
+
+    def log_sets(self, task: Task) -> tuple[float, float]:
+        """Return `log_sets` of a task's balls of rows and intervals of signals, as `opdop.kernels.balls` takes them."""
+        H, S, A = task.horizon, task.num_states, task.num_actions
+        share = task.failure_probability / (4.0 if task.noisy else 2.0)
+        rows, signal_rows = (S * A * (1 if pooled else H) for pooled in (task.stationary, task.stationary_signals))
+        return log_pairs_of_sets(S) + math.log(rows / share), math.log((1 + task.num_constraints) * signal_rows / share)
 
 
 def fixed_radius(value: Any) -> FixedRadius:
@@ -240,7 +273,7 @@ class PaperLinearRadius:
     C1: float = 1.0
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
-        """Return the rule as the kernels use it."""
+        """Return the rule for a task, its features and a ridge, as the kernels use it."""
         d, H = max(features.kernel_dim, features.signal_dim), task.horizon
         beta = self.C1 * math.sqrt(d * H**2 * math.log(d * H * task.episodes / task.failure_probability))
         return flat_linear_radii(task, beta)
@@ -268,24 +301,24 @@ class SelfNormalisedRadius:
     scale: float = 1.0
 
     def linear_radii(self, task: Task, features: FeatureSizes, ridge: float) -> LinearRadii:
-        """Return the rule as the kernels use it."""
-        H, J = task.horizon, 1 + task.num_constraints
-        share = task.failure_probability / (4.0 if task.noisy else 2.0)
-        slack = 2.0 * math.log(J * H * features.blocks / share)
-        span = np.arange(H - 1, -1, -1.0)
-        return LinearRadii(
-            noise=self.scale * span / 2.0,
-            slack=slack,
-            bias=np.full(H, self.scale * math.sqrt(ridge) * features.kernel_norm),
-            signal_noise=self.scale * (0.5 if task.noisy else 0.0),
-            signal_slack=slack,
-            signal_bias=self.scale * math.sqrt(ridge) * features.signal_norm,
+        """Return the rule for a task, its features and a ridge, as the kernels use it."""
+        return self_normalised_radii(
+            horizon=task.horizon,
+            signals=1 + task.num_constraints,
+            blocks=features.blocks,
+            share=task.failure_probability / (4.0 if task.noisy else 2.0),
+            noisy=task.noisy,
+            ridge=ridge,
+            kernel_norm=features.kernel_norm,
+            signal_norm=features.signal_norm,
+            scale=self.scale,
         )
 
 
 def linear_rule(rule: Any) -> LinearRadius:
-    """Return a confidence rule as the least-squares evaluator uses it: a rule for counts becomes its linear twin."""
-    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius | SpanRadius) else rule
+    """Return a confidence rule for the least-squares evaluator: of a rule for counts, its form for linear kernels."""
+    by_counts = PaperRadius | WeissmanRadius | BallRadius | SpanRadius
+    linear: LinearRadius = rule.linear if isinstance(rule, by_counts) else rule
     return linear
 
 
@@ -303,24 +336,34 @@ class Constants:
     dual_step_size: float  # eta
     mixing: float  # theta
     dual_bound: float  # chi
-    radius: Radius  # beta, stage by stage
+    radius: Radius | BallRadius  # beta, stage by stage, or confidence sets
     ridge: float  # lambda
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
+    dual_total: float = math.inf  # the largest sum of the multipliers
     damping: float = 0.0  # kappa
     relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
 
-    def unconstrained(self) -> Constants:
+    @property
+    def margin(self) -> float:
+        """What the multipliers' steps add to every threshold."""
+        return float(self.parameters.get("margin", 0.0))
+
+    def unconstrained(self, task: Task) -> Constants:
         """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
-        return replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, damping=0.0)
+        step = best_step_size(task, 0.0) if self.preset == "certified" else self.step_size
+        own = {name: value for name, value in self.parameters.items() if name != "margin"}
+        free = replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, damping=0.0)
+        return replace(free, step_size=step, parameters=own)
 
     def described(self, task: Task) -> dict[str, Any]:
-        """Return everything but the evaluator's own constants as plain data, to be stored with every result."""
+        """Return the constants of a task, without the evaluator's own, as plain data to be stored with every result."""
         return {
             "preset": self.preset,
             "step_size": self.step_size,
             "dual_step_size": self.dual_step_size,
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
+            **({} if self.dual_total == math.inf else {"dual_total": self.dual_total}),
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
@@ -346,7 +389,20 @@ def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
     }
 
 
-def _dual_bound(task: Task, given: float | None) -> float:
+def best_step_size(task: Task, dual_bound: float) -> float:
+    """Return the alpha that minimises H log A / alpha + (alpha/8) K (1 + chi)^2 H(H+1)(2H+1)/6, the policy's terms."""
+    H, K = task.horizon, task.episodes
+    return math.sqrt(48.0 * math.log(task.num_actions) / (K * (H + 1) * (2 * H + 1))) / (1.0 + dual_bound)
+
+
+def best_dual_step_size(task: Task, dual_bound: float, margin: float) -> float:
+    """Return the eta that minimises chi^2 / (2 eta) + (eta/2) K sum_i max(b_i, H - b_i)^2, the multipliers' terms."""
+    thresholds = task.thresholds + margin
+    reach = np.maximum(thresholds, task.horizon - thresholds)
+    return dual_bound / math.sqrt(task.episodes * float((reach**2).sum()))
+
+
+def _dual_bound(task: Task, given: float | None, margin: float = 0.0) -> float:
     if given is not None:
         return float(given)
     if task.slater_gap is None:
@@ -354,15 +410,30 @@ def _dual_bound(task: Task, given: float | None) -> float:
             "the multipliers need an upper bound, and the Slater gap is unknown: give a lower bound on the slack that "
             "some policy has in all constraints at once (slater_gap=...), or give dual_bound=... directly."
         )
-    return 2.0 * task.horizon / task.slater_gap
+    if not margin < task.slater_gap:
+        raise InvalidParameterError(
+            f"margin is {margin:g}; expected less than the Slater gap {task.slater_gap:g}: no policy has more slack."
+        )
+    return 2.0 * task.horizon / (task.slater_gap - margin)
 
 
 def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
     return Constants("paper", radius=PaperRadius(C1), parameters={"C1": C1}, **_theorem(task, dual_bound))
 
 
-def _certified(task: Task, dual_bound: float | None) -> Constants:
-    return Constants("certified", radius=WeissmanRadius(), **_theorem(task, dual_bound))
+def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Constants:
+    chi = _dual_bound(task, dual_bound, margin)
+    return Constants(
+        "certified",
+        step_size=best_step_size(task, chi),
+        dual_step_size=best_dual_step_size(task, chi, margin),
+        mixing=0.0,
+        dual_bound=chi,
+        radius=BallRadius(),
+        dual_total=chi,
+        ridge=1.0,
+        parameters={"margin": margin},
+    )
 
 
 def _scaled(
@@ -406,7 +477,7 @@ def _practical(
         dual_step_size=dual_step_scale,
         mixing=1.0,
         dual_bound=_dual_bound(task, dual_bound),
-        radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits),
+        radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits, pools=True),
         ridge=ridge_scale,
         damping=damping,
         relative=True,
@@ -426,6 +497,7 @@ _PRESETS: dict[str, Callable[..., Constants]] = {
     "scaled": _scaled,
 }
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
+ZERO_VIOLATION = "zero_violation"  # with `certified`: `opdop.train` chooses the margin, by the bound on the violation
 
 
 def presets() -> dict[str, tuple[str, ...]]:
@@ -461,13 +533,17 @@ class Preset:
                 raise InvalidParameterError(
                     f"preset {self.name!r} has no parameter {shown(name)}; {has}.{suggestion(name, known)}"
                 )
-            _positive(name, value)
+            if name != "margin" or value != 0.0:
+                _positive(name, value)
         if self.dual_bound is not None:
             _positive("dual_bound", self.dual_bound)
 
     @classmethod
     def of(cls, preset: str | Preset, dual_bound: float | None = None, **parameters: float) -> Preset:
-        """Return a preset, given itself or its name with `dual_bound` and parameters."""
+        """Return a preset, given itself or its name with `dual_bound` and parameters.
+
+        Raises InvalidParameterError if one of them is wrong, or if a Preset is given with them.
+        """
         if isinstance(preset, Preset):
             if dual_bound is not None or parameters:
                 raise InvalidParameterError("give dual_bound and parameters in the Preset, or with a preset's name.")
@@ -492,7 +568,7 @@ class Preset:
 def choose(
     task: Task, preset: str | Preset = "practical", *, dual_bound: float | None = None, **parameters: float
 ) -> Constants:
-    """Return the constants of a preset for a task; see `Preset` for the arguments and errors.
+    """Return the constants of a preset for a task; see `Preset` for `dual_bound`, parameters and errors.
 
     >>> task = Task(4, 5, 3, np.array([1.0]), np.eye(5)[0], episodes=10_000, slater_gap=0.5)
     >>> constants = choose(task, "paper")

@@ -28,6 +28,7 @@ from opdop.kernels.lstd import Linear
 from opdop.kernels.primal_dual import improve
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.continuous_features import Carried, ContinuousFeatures, carry
+from opdop.model.policy import draw_action
 from opdop.model.validation import Floats, as_floats, as_number, shown
 
 _MOST_REMEMBERED = 4096  # replayed states that a policy keeps
@@ -53,6 +54,14 @@ class ReplayedPolicy:
             row: Floats = self.table[0, self._first[x.tobytes()]]
             return row
         return self.replayed(stage, x)[0]
+
+    def act(self, observation: Any, stage: int, rng: np.random.Generator) -> int:
+        """Return the action for a state of one or more coordinates at a stage, drawn with one number."""
+        return draw_action(self.probabilities(stage, observation), rng)
+
+    def sample(self, rng: np.random.Generator) -> ReplayedPolicy:
+        """Return the policy that plays the next episode: this one."""
+        return self
 
     def replayed(self, stage: int, x: Floats) -> tuple[Floats, Floats]:
         """Return the policy at a state [dim], and the one that the last evaluation valued; both [A]."""
@@ -110,6 +119,7 @@ class ContinuousOPDOP(OPDOP):
         self.first_states = {
             np.ascontiguousarray(carried.points[i]).tobytes(): i for i in np.flatnonzero(task.initial[: self.visitors])
         }
+        self.stored = carried.points[: self.visitors]
         self.growth = reevaluate_at_growth
         nodes = self.source.nodes
         self.constants |= {"nodes": f"{len(nodes)} {nodes.name}", "reevaluate_at_growth": reevaluate_at_growth}
@@ -142,7 +152,7 @@ class ContinuousOPDOP(OPDOP):
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self._checked(episode)
         self._by_action[:] = self._next
-        self._move_dual()  # line 9
+        self._update_dual()
         fresh = self._is_due()
         if fresh:  # line 10, on the episodes before this one only
             self._estimates = self.lstd.evaluate(TabularPolicy.trusted(swapped(self._next)))
@@ -191,7 +201,12 @@ class ContinuousOPDOP(OPDOP):
         states = self.visitors + np.arange(H + 1)
         check_state(self.regressions, self.lstd.q, self.lstd.v, self.task)
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
-        self._update_scales(states)
+        self._update_scales(self._nearest(episode.states))
+
+    def _nearest(self, points: Floats) -> NDArray[np.int64]:
+        """Return the stored state, other than the places of visitors, nearest to each point of [n, dim]."""
+        squares = ((points[:, None] - self.stored[None]) ** 2).sum(axis=2)
+        return np.asarray(squares.argmin(axis=1))
 
     def _checked(self, episode: Episode) -> Episode:
         """Return an episode with its states as [H+1, dim]; raises InvalidModelError if it does not fit the task."""

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task
-from opdop.algorithms.task import CompiledLearner, Learner, Task
+from opdop.algorithms.task import CompiledLearner, Learner, Observing, Task
+from opdop.confidence.data import Data, data_of_arrays, merge
 from opdop.kernels import loops
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import MOST_EPISODES, Floats, shown
+from opdop.model.validation import MOST_EPISODES, Floats, call, shown
 
 FIRST_PLAN = 1024
 
@@ -62,6 +63,7 @@ class Doubling:
             raise InvalidParameterError(f"build is {shown(build)}; expected a function that makes a learner of a task.")
         task = as_task(task)
         self.task, self.build, self.first = task, build, int(first)
+        self._earlier: Data | None = None  # what the earlier phases observed
         self._begin(0)
 
     def _begin(self, phase: int) -> None:
@@ -69,7 +71,7 @@ class Doubling:
         self.played = 0  # episodes of this phase
         plan = phase_task(self.task, phase, self.first)
         self.planned = plan.episodes
-        self.current: Any = as_learner(self.build(plan), plan)
+        self.current: Any = as_learner(call("build(task)", self.build, plan), plan)
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -103,10 +105,18 @@ class Doubling:
         """Return the numbers of the current phase's learner, the phase, and the episodes of all phases."""
         return {**self.current.diagnostics(), "phase": float(self.phase), "episodes": float(self.episodes)}
 
+    def observations(self) -> Data | None:
+        """Return the data of all phases; None if the learners keep none."""
+        current = self.current.observations() if isinstance(self.current, Observing) else None
+        if self.phase == 0 or current is None:
+            return current
+        return None if self._earlier is None else merge(self._earlier, current)
+
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything that later proposals depend on."""
+        """Return everything that later proposals and observations depend on."""
         plan = {"phase": np.array(self.phase), "played": np.array(self.played)}
-        return plan | prefixed("current.", self.current.state())
+        earlier = {} if self._earlier is None else prefixed("earlier.", self._earlier.arrays())
+        return plan | prefixed("current.", self.current.state()) | earlier
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
@@ -119,6 +129,8 @@ class Doubling:
         self.current.restore(under(state, "current."))
         if getattr(self.current, "episodes", played) != played:
             raise OpdopError(f"the saved phase has played {played} episodes, its learner {self.current.episodes}.")
+        earlier = under(state, "earlier.")
+        self._earlier = data_of_arrays(earlier) if earlier else None  # not stored by earlier versions
         self.played = played
 
     @property
@@ -128,7 +140,10 @@ class Doubling:
         return has_originals(self, _REPLACED) and isinstance(current, CompiledLearner) and current.compiles
 
     def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play episodes in the compiled loop, at most to the end of the phase; see `OPDOP.run_compiled`."""
+        """Play episodes in the compiled loop, at most to the end of the phase; return how many.
+
+        See `OPDOP.run_compiled` for the arguments. Raises OpdopError if only some of the learners run in that loop.
+        """
         self._begin_next_if_due()
         if not self.compiles:
             raise OpdopError("`build` must return learners that all run in the compiled loop, or none of them.")
@@ -138,6 +153,7 @@ class Doubling:
 
     def _begin_next_if_due(self) -> None:
         if self.played == self.planned:
+            self._earlier = self.observations()
             self._begin(self.phase + 1)
 
 

@@ -29,6 +29,7 @@ from opdop.algorithms.counts import no_visits
 from opdop.algorithms.saved_state import fitting
 from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped
+from opdop.confidence.regressions import Regressions
 from opdop.kernels import evaluators
 from opdop.kernels import lstd as kernel
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
@@ -131,11 +132,33 @@ class LSTD:
     def observe(self, episode: Episode, estimates: Estimates | None = None) -> None:
         """Add one episode to the regressions, with the value functions of the last evaluation.
 
-        Raises InvalidModelError if it does not fit the task.
+        `estimates` are not read: they are the last evaluation's. Raises InvalidModelError if the episode does not fit
+        the task.
         """
         episode = self.task.checked(episode)
         check_state(self.arrays, self.q, self.v, self.task)
         evaluators.observe(self.arrays, self.v, episode.states, episode.actions, episode.signals)
+
+    def observations(self) -> Regressions | None:
+        """Return the regressions, from which certificates are made; None where states are continuous."""
+        arrays, task = self.arrays, self.task
+        if self.features.carried is not None:
+            return None
+        if isinstance(arrays, kernel.OneHot):
+            signals = {"signal_gram": arrays.visits.number, "signal_target": arrays.visits.sums}
+        else:
+            signals = {"signal_gram": arrays.signal_gram, "signal_target": arrays.signal_target}
+        return Regressions(
+            features=self.features,
+            horizon=task.horizon,
+            thresholds=task.thresholds,
+            initial=task.initial,
+            noisy=task.noisy,
+            ridge=self.ridge,
+            gram=arrays.gram,
+            target=arrays.target,
+            **signals,
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later estimates depend on."""

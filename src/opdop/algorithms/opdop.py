@@ -7,6 +7,7 @@ episodes, compiled, are in `opdop.kernels.loops`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,7 +24,8 @@ from opdop.algorithms.sizes import (
     check_same_sizes,
     check_state,
 )
-from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Task, by_action, swapped
+from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, improve, move_dual, update_scales
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -47,10 +49,22 @@ class OPDOP:
     >>> learner.episodes
     200
 
-    With `damping` the multipliers react to the last violation as well as to the sum of all. With `relative` the numbers
-    are shares of the ranges of Q that were seen, and do not depend on units, horizon and number of episodes; see
-    `opdop.kernels.primal_dual.find_rates`. Raises InvalidParameterError if a number is out of range or the evaluator
-    has other sizes than the task.
+    Args:
+        task: what the learner is told: sizes, thresholds, planned episodes.
+        evaluator: estimates the values of policies, such as `Counts` or `LSTD`.
+        step_size: alpha, of the policy's mirror descent.
+        dual_step_size: eta, of the multipliers.
+        mixing: theta, the share of the uniform policy that is mixed in before each improvement.
+        dual_bound: chi, the largest value of a multiplier.
+        dual_total: the largest sum of the multipliers.
+        margin: what is added to every threshold in the multipliers' steps.
+        damping: kappa, with which the multipliers react to the last violation beside the sum of all.
+        relative: whether alpha, eta and kappa are shares of the ranges of Q that were seen, free of units, horizon and
+            number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
+        constants: plain data stored with the run; by default the numbers above.
+
+    Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
+    `dual_total` is combined with damping or relative steps.
     """
 
     def __init__(
@@ -62,6 +76,8 @@ class OPDOP:
         dual_step_size: float,
         mixing: float,
         dual_bound: float,
+        dual_total: float = math.inf,
+        margin: float = 0.0,
         damping: float = 0.0,
         relative: bool = False,
         constants: Mapping[str, Any] | None = None,
@@ -73,7 +89,7 @@ class OPDOP:
             "dual_bound": dual_bound,
             "damping": damping,
         }
-        task = as_task(task)
+        task, margin = as_task(task), _constant("margin", margin)
         numbers = {name: _constant(name, value) for name, value in numbers.items()}
         _check_evaluator(evaluator, task)
         H, S, A = task.horizon, task.num_states, task.num_actions
@@ -81,9 +97,17 @@ class OPDOP:
         self.task, self.evaluator = task, evaluator
         self.step_size, self.dual_step_size = numbers["step_size"], numbers["dual_step_size"]
         self.mixing, self.dual_bound = numbers["mixing"], numbers["dual_bound"]
+        self.dual_total = math.inf if dual_total == math.inf else _constant("dual_total", dual_total)
+        self.thresholds = task.thresholds + margin
+        if margin and (self.thresholds > task.horizon).any():
+            raise InvalidParameterError(
+                f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
+            )
         self.steps = Steps(
             self.step_size, self.dual_step_size, self.mixing, numbers["damping"], as_flag("relative", relative)
         )
+        if self.dual_total < math.inf and (self.steps.relative or self.steps.damping):
+            raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
@@ -92,7 +116,9 @@ class OPDOP:
                 "planned_episodes": task.episodes,
                 "slater_gap": task.slater_gap,
             }
-            constants = {"preset": "none", **numbers, "relative": self.steps.relative, **plan}
+            own = {"margin": margin} if margin else {}
+            own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
+            constants = {"preset": "none", **numbers, "relative": self.steps.relative, **own, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
@@ -100,7 +126,7 @@ class OPDOP:
         self.integral = np.zeros(task.num_constraints)
         self.scales = np.ones(1 + task.num_constraints)
         self._rates = np.zeros(2 + 2 * task.num_constraints)
-        self.utility_estimates = task.thresholds.copy()  # so that Y^1 = Y^0
+        self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
         self._proposed: TabularPolicy | None = None
 
@@ -116,8 +142,9 @@ class OPDOP:
     ) -> OPDOP:
         """Return a learner with the constants of a preset, given as a `Preset`, or by name with its parameters.
 
-        Given an evaluator's class, the preset also chooses its radius and ridge; a ready evaluator keeps its own.
-        Raises InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
+        The constants depend on the task. Given an evaluator's class, the preset also chooses its radius and ridge; a
+        ready evaluator keeps its own. Without `dual_bound` the multipliers are bounded by 2H / Slater gap. Raises
+        InvalidParameterError if there is no such preset or parameter, or if the multipliers have no bound.
         """
         return cls._from(task, evaluator, Preset.of(preset, dual_bound, **parameters))
 
@@ -136,6 +163,8 @@ class OPDOP:
             dual_step_size=constants.dual_step_size,
             mixing=constants.mixing,
             dual_bound=constants.dual_bound,
+            dual_total=constants.dual_total,
+            margin=constants.margin if constants.dual_bound else 0.0,
             damping=constants.damping,
             relative=constants.relative,
             constants=constants.described(task),
@@ -164,7 +193,7 @@ class OPDOP:
             raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
         episode = self.task.checked(episode)
         self._by_action[:] = swapped(self._proposed.table)
-        self._move_dual()  # line 9
+        self._update_dual()
         estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
@@ -180,16 +209,23 @@ class OPDOP:
             self.scales,
             self.integral,
             self.dual,
-            self.task.thresholds,
+            self.thresholds,
             self.utility_estimates,
             self.episodes,
             self._rates,
         )
         return float(self._rates[0]), float(self._rates[1])
 
-    def _move_dual(self) -> None:
-        bounds = self.task.thresholds
-        move_dual(self.integral, bounds, self.utility_estimates, self._rates, self.dual_bound, self.dual)
+    def _update_dual(self) -> None:
+        move_dual(  # line 9
+            self.integral,
+            self.thresholds,
+            self.utility_estimates,
+            self._rates,
+            self.dual_bound,
+            self.dual_total,
+            self.dual,
+        )
 
     def _update_scales(self, states: NDArray[np.int64]) -> None:
         if self.steps.relative:
@@ -210,6 +246,10 @@ class OPDOP:
     def estimates(self) -> Estimates:
         """The result of the last evaluation, Q^k and V^k; zero before the first."""
         return self._estimates
+
+    def observations(self) -> Data | None:
+        """Return the data that the evaluator has; None if it keeps none from which certificates can be made."""
+        return self.evaluator.observations() if isinstance(self.evaluator, Observing) else None
 
     def diagnostics(self) -> dict[str, float]:
         """Return the optimistic estimates and the multipliers of the last episode."""
@@ -294,10 +334,11 @@ class OPDOP:
             dual=self.dual,
             utility_estimates=self.utility_estimates,
             touched=self._estimates.touched,
-            thresholds=self.task.thresholds,
+            thresholds=self.thresholds,
             initial=self.task.initial,
             steps=self.steps,
             dual_bound=self.dual_bound,
+            dual_total=self.dual_total,
             played=self.episodes,
             integral=self.integral,
             scales=self.scales,
@@ -339,7 +380,7 @@ def _made(evaluator: Any, task: Task, constants: Constants) -> Evaluator:
         found: Evaluator = evaluator(task, radius=constants.radius, ridge=constants.ridge)
     except (TypeError, AttributeError) as error:  # it does not take these arguments, so it makes something else
         reason = printable(str(error))
-        raise InvalidParameterError(f"{shown(evaluator)} makes no evaluator: {reason}.") from error
+        raise InvalidParameterError(f"{shown(evaluator)} cannot make an evaluator: {reason}.") from error
     return found
 
 
@@ -354,4 +395,4 @@ class OPPO(OPDOP):
 
     @classmethod
     def _constants(cls, task: Task, preset: Preset) -> Constants:
-        return super()._constants(task, preset).unconstrained()
+        return super()._constants(task, preset).unconstrained(task)

@@ -57,7 +57,7 @@ def algorithms() -> Mapping[str, Algorithm]:
     """Return the algorithms by name.
 
     >>> sorted(algorithms())
-    ['opdop', 'opdop-lstd', 'oppo']
+    ['opdop', 'opdop-lstd', 'oppo', 'optimistic', 'replan']
     """
     package = importlib.import_module("opdop.algorithms")
     for module in pkgutil.iter_modules(package.__path__):

@@ -15,7 +15,7 @@ State = Mapping[str, NDArray[Any]]
 
 
 def prefixed(prefix: str, state: State) -> dict[str, NDArray[Any]]:
-    """Return the arrays with a prefix before each name; raises OpdopError if they are no arrays by name."""
+    """Return the arrays with a prefix before each name; raises OpdopError unless they are arrays by name."""
     if not isinstance(state, Mapping):
         raise OpdopError(f"the state to be saved is {shown(state)}; expected arrays by name.")
     return {f"{prefix}{name}": array for name, array in state.items()}

@@ -1,4 +1,4 @@
-"""The sizes of learners, evaluators and arrays are compared with a task's before compiled code, which checks none."""
+"""Compare the sizes of learners, evaluators and arrays with a task's, because compiled code does not check them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,39 @@ import numpy as np
 
 from opdop.algorithms.task import Estimates, Learner, Task
 from opdop.kernels import counts, features, loops, lstd
-from opdop.kernels.dynamic_programming import Dense, count_rows, count_uniforms
+from opdop.kernels.dynamic_programming import count_uniforms
 from opdop.kernels.simd import LANES
+from opdop.kernels.transitions import Dense, count_rows
 from opdop.model import InvalidModelError, InvalidParameterError
 from opdop.model.validation import check_memory, shown
 
 _FLOAT = np.dtype(np.float64)
-# The axes of each array that compiled code uses: P = S*A pairs, R = H*P rows; other small letters are free sizes.
+# The axes of each array that compiled code uses: P = S*A pairs; L and M are 1 or H stages, and R = L*P rows; other
+# small letters are free sizes.
 _AXES: Mapping[type, Mapping[str, str]] = {
     counts.Visits: {
         "touched": "HS",
-        "number": "HP",
-        "sums": "JHP",
-        "lost": "JHP",
-        "inverse": "HP",
-        "width": "HP",
+        "number": "LP",
+        "sums": "JLP",
+        "lost": "JLP",
+        "inverse": "LP",
+        "width": "LP",
         "radii": "H",
     },
-    counts.CountTable: {"seen": "HSP"},
+    counts.BallVisits: {
+        "touched": "HS",
+        "number": "LP",
+        "signal_number": "MP",
+        "sums": "JMP",
+        "lost": "JMP",
+        "upper": "JMP",
+        "inverse": "LP",
+        "moved": "LP",
+        "order": "JHS",
+        "work": "2P",
+        "refuted": "1",
+    },
+    counts.CountTable: {"seen": "LSP"},
     counts.CountLists: {"starts": "R", "used": "R", "room": "R", "successors": "n", "seen": "n", "taken": "2"},
     lstd.Radii: {"noise": "H", "bias": "H"},
     lstd.OneHot: {
@@ -65,7 +80,7 @@ def as_task(task: Any) -> Task:
 
 
 def check_same_sizes(what: str, theirs: Any, ours: Task, *, visitors: int = 0) -> None:
-    """Raise InvalidParameterError unless a part's task has the sizes of another, or so many states more."""
+    """Raise InvalidParameterError unless a part's task has the sizes of ours, or `visitors` states more."""
     for name in ("horizon", "num_states", "num_actions", "num_constraints"):
         found = getattr(theirs, name, None)
         if found != getattr(ours, name) and not (name == "num_states" and found == ours.num_states + visitors):
@@ -75,12 +90,12 @@ def check_same_sizes(what: str, theirs: Any, ours: Task, *, visitors: int = 0) -
 
 
 def as_learner(learner: Any, task: Task) -> Learner:
-    """Return a learner; raises InvalidParameterError if it is none, or if its task has other sizes than this one."""
+    """Return a learner; raises InvalidParameterError if it is not one, or if its task has other sizes than this one."""
     methods = ("propose", "learn", "diagnostics", "state", "restore")
     missing = [name for name in methods if not callable(getattr(learner, name, None))]
     if isinstance(learner, type) or missing:
         lacks = "it is a class, not an object of it" if isinstance(learner, type) else f"it has no {missing[0]}()"
-        raise InvalidParameterError(f"{shown(learner)} is no learner: {lacks}.")
+        raise InvalidParameterError(f"{shown(learner)} is not a learner: {lacks}.")
     if not isinstance(getattr(learner, "constants", {}), Mapping):
         raise InvalidParameterError(f"the learner's constants are {shown(learner.constants)}; expected a dictionary.")
     # Where states are continuous, a learner has H + 1 places for visited ones; see `with_visitors`.
@@ -111,7 +126,9 @@ def check_state(state: Any, q: Any, v: Any, task: Task) -> None:
     J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
     _check_array("the evaluator's q", q, (J, H, A, S), "[1+I,H,A,S]")
     _check_array("the evaluator's v", v, (J, H + 1, S), "[1+I,H+1,S]")
-    sizes = {"J": J, "H": H, "S": S, "P": S * A, "R": H * S * A, "Q": S * A + 1, "2": 2}
+    visits = getattr(state, "visits", None)
+    L, M = (_stages(getattr(visits, name, None), H) for name in ("number", "signal_number"))
+    sizes = {"J": J, "H": H, "L": L, "M": M, "S": S, "P": S * A, "R": L * S * A, "Q": S * A + 1, "1": 1, "2": 2}
     _check_parts("the evaluator's arrays", state, sizes)
     if isinstance(state, lstd.Linear) and isinstance(state.form, features.Embedded):
         _check_axes("the evaluator's features", (sizes["l"] * sizes["r"],), "d", sizes)
@@ -147,6 +164,11 @@ def _check_array(name: str, array: Any, shape: tuple[int, ...], axes: str, dtype
     if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
         found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else shown(array)
         raise InvalidModelError(f"{name} is {found}; expected {dtype} {axes} = {list(shape)}.")
+
+
+def _stages(array: Any, horizon: int) -> int:
+    """Return the number of stages that an array of counts should have: 1 if it has one, otherwise H."""
+    return 1 if isinstance(array, np.ndarray) and array.shape[:1] == (1,) else horizon
 
 
 def _check_parts(name: str, parts: Any, sizes: dict[str, int]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.model import (
     Episode,
@@ -24,11 +25,14 @@ from opdop.model.validation import (
     Floats,
     as_flag,
     as_floats,
+    as_index,
     as_number,
     as_size,
+    as_vector,
     check_distributions,
     check_failure_probability,
     check_memory,
+    check_unit_interval,
     number,
     shown,
 )
@@ -40,8 +44,11 @@ class Task:
     """What a learner is told: sizes, thresholds and the plan, but never the kernel or the signals.
 
     `slater_gap` is a lower bound on the Slater gap, or None if it is unknown. `initial` is the distribution of the
-    first state, which the paper takes as known. `noisy` says that observed signals are random. Raises
-    InvalidModelError or InvalidParameterError for the first field that is wrong.
+    first state, which the paper takes as known. `noisy` says that observed signals are random. `stationary` says that
+    the kernel is the same at every stage, and `stationary_signals` that the means of all signals are: evaluators may
+    then pool the visits of all stages. `absorbing` is a state that is never left, in which episodes that ended early
+    spend the remaining stages, with the signals `rest`. Raises InvalidModelError or InvalidParameterError for the first
+    field that is wrong.
     """
 
     horizon: int
@@ -54,6 +61,10 @@ class Task:
     slater_gap: float | None = None
     noisy: bool = False
     features: Features | None = None  # of a linear kernel, if it is known to have one
+    stationary: bool = False
+    stationary_signals: bool = False
+    absorbing: int | None = None  # the state in which an episode has ended; nothing need be learnt about it
+    rest: Floats | None = None  # [1+I], the signals of each stage in that state
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -86,9 +97,21 @@ class Task:
             if gap <= 0.0:
                 raise InvalidParameterError(f"slater_gap is {gap}; expected {expected}.")
             object.__setattr__(self, "slater_gap", gap)
-        object.__setattr__(self, "noisy", as_flag("noisy", self.noisy))
+        for name in ("noisy", "stationary", "stationary_signals"):
+            object.__setattr__(self, name, as_flag(name, getattr(self, name)))
         if self.features is not None and not isinstance(self.features, Features):
             raise InvalidModelError(f"features is {shown(self.features)}; expected Features, or None.")
+        self._check_absorbing()
+
+    def _check_absorbing(self) -> None:
+        if (self.absorbing is None) != (self.rest is None):
+            raise InvalidModelError("absorbing and rest belong together; expected both, or neither.")
+        if self.absorbing is not None:
+            object.__setattr__(self, "absorbing", as_index("absorbing", self.absorbing, self.num_states))
+            rest = as_vector("rest", self.rest, 1 + self.num_constraints, "1+I")
+            check_unit_interval("rest", rest)
+            rest.setflags(write=False)
+            object.__setattr__(self, "rest", rest)
 
     @classmethod
     def of(
@@ -99,16 +122,31 @@ class Task:
         failure_probability: float = 0.05,
         slater_gap: float | None = None,
         noisy: bool = False,
+        stationary: bool | None = None,
+        stationary_signals: bool | None = None,
     ) -> Task:
         """Return the task of learning a known model, which the learner does not see.
 
-        The paper gives the learner the Slater gap; without `slater_gap` it is computed from the model. If no policy has
-        slack in all constraints, it stays unknown, and a preset needs `dual_bound`. Raises InvalidModelError or
-        InvalidParameterError for the first argument that is wrong.
+        Args:
+            problem: the model; the task has its sizes, thresholds, initial distribution and features.
+            episodes: K, the number of planned episodes, on which the constants depend.
+            failure_probability: p, the probability with which a guarantee may fail.
+            slater_gap: a lower bound on the Slater gap, which the paper gives the learner; by default computed from the
+                model. If no policy has slack in all constraints, it stays unknown, and a preset needs `dual_bound`.
+            noisy: whether observed signals are random.
+            stationary: whether the kernel is the same at all stages; by default, whether the model stores one for all.
+            stationary_signals: whether the signals are; by default, whether the model stores one set of them and the
+                kernel is declared stationary.
+
+        Raises InvalidModelError or InvalidParameterError for the first argument that is wrong.
         """
         cmdp = as_tabular(problem)
         if slater_gap is None:
             slater_gap = solve(cmdp).slater_gap or None
+        if stationary is None:
+            stationary = cmdp.is_stationary
+        if stationary_signals is None:
+            stationary_signals = as_flag("stationary", stationary) and cmdp.signals.shape[1] == 1
         return cls(
             cmdp.horizon,
             cmdp.num_states,
@@ -120,6 +158,10 @@ class Task:
             slater_gap,
             noisy,
             problem.learner_features,
+            stationary,
+            stationary_signals,
+            cmdp.absorbing,
+            None if cmdp.absorbing is None else cmdp.signals[:, 0, cmdp.absorbing, 0],
         )
 
     @property
@@ -147,7 +189,10 @@ class Task:
         )
 
     def replan(self, episodes: int, failure_probability: float) -> Task:
-        """Return the same task with another number of planned episodes and another failure probability."""
+        """Return the same task with another number of planned `episodes` and another `failure_probability`.
+
+        Raises InvalidParameterError if one is out of range.
+        """
         return replace(self, episodes=episodes, failure_probability=failure_probability)
 
 
@@ -199,11 +244,11 @@ class Evaluator(Protocol):
     """Estimates a policy's values optimistically from observed episodes; `evaluate` always comes before `observe`."""
 
     def evaluate(self, policy: TabularPolicy) -> Estimates:
-        """Return estimates from the episodes observed so far; they are overwritten by the next call."""
+        """Return estimates of a policy's values from the episodes observed so far; the next call overwrites them."""
         ...
 
     def observe(self, episode: Episode, estimates: Estimates) -> None:
-        """Add one episode to the data."""
+        """Add one episode to the data; `estimates` are those of the policy that played it."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -239,6 +284,15 @@ class CompiledEvaluator(Evaluator, Protocol):
 
     def described(self) -> dict[str, Any]:
         """Return the radius and the ridge as plain data."""
+        ...
+
+
+@runtime_checkable
+class Observing(Protocol):
+    """A learner or an evaluator that keeps the data from which certificates are made."""
+
+    def observations(self) -> Data | None:
+        """Return what was observed so far; None if it is not kept."""
         ...
 
 
@@ -285,5 +339,8 @@ class CompiledLearner(Learner, Protocol):
         ...
 
     def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play and learn from at most as many episodes as there are rows of uniforms; return how many."""
+        """Play and learn from at most as many episodes as there are rows of uniforms; return how many.
+
+        Episodes are played in `model`; what is measured of them is written into `record`.
+        """
         ...

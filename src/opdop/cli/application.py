@@ -17,6 +17,7 @@ from typer.main import get_command_from_info
 import opdop
 from opdop.cli.output import complain
 from opdop.model import InfeasibleError, OpdopError
+from opdop.model.validation import printable
 
 INFEASIBLE, WRONG, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit statuses
 
@@ -24,8 +25,10 @@ INFEASIBLE, WRONG, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit statuses
 COMMANDS = {
     "envs": ("problems", "List the problems that ship, or describe one."),
     "solve": ("problems", "Compute the exact optimum of a problem."),
+    "check": ("check", "Validate a model, and say what to know before a run."),
     "algorithms": ("problems", "List the algorithms and the presets of constants."),
     "run": ("run", "Train on a problem and show the result."),
+    "certify": ("certify", "Say what data alone prove about a policy."),
     "sweep": ("sweeps", "Make many runs: problems x algorithms x seeds."),
     "runs": ("sweeps", "List the runs of a sweep."),
     "report": ("report", "Write an HTML report of all runs in a folder."),
@@ -75,6 +78,10 @@ def _ends_quietly() -> Iterator[None]:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at exit
         raise typer.Exit(PIPE_CLOSED) from error
+    except Exception as error:
+        if hasattr(error, "format_message"):  # about a wrong command line: it repeats what was typed
+            vars(error)["message"] = printable(str(getattr(error, "message", "")))
+        raise
 
 
 def _output_is_closed() -> bool:
@@ -117,6 +124,9 @@ def commands(
       opdop solve gridworld --set size=9 --figure map.svg
       opdop algorithms                    algorithms and presets of constants
       opdop run factored --episodes 2e4   trains, and shows the result
+      opdop run factored --until 0.05     trains until a policy is certified
+      opdop certify DIR                   what the data of a run prove
+      opdop certify LOG.csv --task FILE   what a log proves, and a policy from it
       opdop sweep spec.toml --out DIR     many runs, on all cores
       opdop runs DIR                      lists the runs of a sweep
       opdop report DIR --no-figures       a page of all runs, with verdicts
@@ -124,7 +134,7 @@ def commands(
       opdop verify                        checks the paper's statements
 
     \b
-    Exit status: 0 done; 1 the problem is infeasible, runs of a sweep failed, or
-    a check failed; 2 a wrong name or value; 130 or 143 interrupted; 141 the
+    Exit status: 0 done; 1 the problem is infeasible, runs of a sweep failed, a
+    check failed, or a policy is not certified; 2 a wrong name or value; 130 or 143 interrupted; 141 the
     reader of the output closed the pipe, as `| head` does.
     """

@@ -34,7 +34,8 @@ Figure = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Save a figure: .svg, .png or .pdf.", show_default=False)
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
-Problem = Annotated[str, typer.Argument(metavar="NAME", help="A problem: see `opdop envs`.", show_default=False)]
+PROBLEM_HELP = "A problem: see `opdop envs`; or a model file, or FILE.py:FUNCTION."
+Problem = Annotated[str, typer.Argument(metavar="NAME", help=PROBLEM_HELP, show_default=False)]
 
 Episodes = Annotated[str, setting_option("episodes")]
 FailureProbability = Annotated[float, setting_option("failure_probability")]
@@ -87,7 +88,7 @@ def _parameter(name: str, default: Any, words: str | None) -> inspect.Parameter:
     elif kind is int:
         shape, default = str | None, None if default is None else str(default)
     else:
-        shape = bool if kind is bool else kind | None
+        shape = bool if kind is bool and default is not None else kind | None
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,

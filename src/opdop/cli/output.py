@@ -1,4 +1,4 @@
-"""What the commands share: reading numbers, and printing pages, JSON, errors and signs of life."""
+"""What the commands share: reading numbers, and printing pages, JSON, errors and messages that something takes time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def count(label: str, text: str) -> int:
             return int(text) if "e" not in text.lower() else int(value)
     except (ValueError, OverflowError):
         pass
-    raise InvalidParameterError(f"{label} is {text!r}; expected a whole number, as 100000 or 1e5.")
+    raise InvalidParameterError(f"{label} is {text!r}; expected a whole number, such as 100000 or 1e5.")
 
 
 def parameter_values(settings: list[str]) -> dict[str, float]:

@@ -33,7 +33,7 @@ def envs(
       opdop envs media-streaming
       opdop envs --json | jq '.problems[].name'
     """
-    from opdop.envs import environments, make
+    from opdop.envs import environment_of, environments, make
     from opdop.report.summary.solution import solution_of
     from opdop.report.terminal import tables
 
@@ -46,7 +46,7 @@ def envs(
         screen = console()
         show(screen, tables.overview(solutions, width=screen.width))
     else:
-        show(console(), tables.problem_page(environments()[name], solutions[0]))
+        show(console(), tables.problem_page(environment_of(name), solutions[0]))
 
 
 @app.command()
@@ -128,11 +128,11 @@ def algorithms(
 
 def problem_record(found: Solution) -> dict[str, Any]:
     """Return a problem, its parameters and its solution as plain data; docs/command-line.md explains every key."""
-    from opdop.envs import environments
+    from opdop.envs import environment_of
     from opdop.report.summary.solution import plain_value
     from opdop.report.terminal.tables import source
 
-    entry = environments()[found.cmdp.display.name]
+    entry = environment_of(found.cmdp.display.name)
     bounds = ("low", "above", "high", "below")
     return {
         "name": entry.name,

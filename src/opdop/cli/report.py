@@ -50,9 +50,12 @@ def report(
     the runs, and a glossary. The figures are beside it: DIR/report/figures.
 
     Runs that differ only in their seed are one group; groups of one problem are
-    compared. A run that cannot be read is listed with its error.
+    compared. A run that cannot be read is listed with its error. Runs whose model
+    is not known have no optimum to be compared with: if there are no others, their
+    realised totals are printed instead.
     """
-    _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
+    if not _say_realised(folder):
+        _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
 
 
 @app.command()
@@ -149,6 +152,16 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Return parameters in the form of a spec: "none" for None, and a list in a list, as a plain list is a grid."""
     listed = {key: [list(value)] if isinstance(value, tuple) else value for key, value in values.items()}
     return {key: "none" if value is None else value for key, value in listed.items()}
+
+
+def _say_realised(folder: Path) -> bool:
+    """Print the realised totals of the runs in a folder, and return True, if no run's model is known."""
+    from opdop.report.summary.groups import realised_runs
+
+    found = realised_runs(folder)
+    for place, run in found.items():
+        say(f"{place}: {run.summary()}" if len(found) > 1 else run.summary())
+    return bool(found)
 
 
 def _read(folder: Path) -> Collection:

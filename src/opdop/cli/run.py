@@ -142,10 +142,8 @@ def _train(config: RunConfig, problem: Problem, folder: Path | None) -> tuple[Ru
         else:
             status = None
     if status is None:
-        if folder is not None:
-            with busy("saving"):
-                _save_run(folder, found)
-        return found, watch.episode is None
+        whole = folder is None or _make_whole(folder, found)
+        return found, whole and watch.episode is None
     rest = "nothing is saved without --out DIR"
     if folder is not None:
         rest = f"resume with: opdop run --resume {shlex.quote(str(folder))}"
@@ -161,7 +159,9 @@ def _compile(config: RunConfig, problem: Problem) -> None:
     from opdop.runs import execute
 
     with ThreadPoolExecutor(1) as worker:
-        done = worker.submit(execute, config.but(episodes=1), problem)
+        done = worker.submit(
+            execute, config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes), problem
+        )
         try:
             done.result(timeout=_SOON)
         except TimeoutError:
@@ -172,21 +172,23 @@ def _compile(config: RunConfig, problem: Problem) -> None:
 def _resume(folder: Path) -> tuple[Run, bool]:
     """Return the run that is saved in a folder, played to its end, and whether it was complete before."""
     from opdop.envs import environments, make
+    from opdop.envs.own_problems import is_data_file  # code that a folder names is never run
     from opdop.runs import CHECKPOINT, DamagedFileError, Run, read_config
 
     if not (folder / CHECKPOINT).exists():
         try:
-            return Run.load(folder), True
+            saved = Run.load(folder)
         except DamagedFileError as error:
             raise InvalidParameterError(f"there is no run in {str(folder)!r}: {error}") from error
+        return saved, _make_whole(folder, saved)
     config = read_config(folder)
     try:
-        found = Run.load(folder)
+        found: Run | None = Run.load(folder)
     except OpdopError:
         found = None  # not there yet, or damaged: it will be written again
     if found is not None and found.config == config:
-        return found, True
-    if config.problem not in environments() or config.preset is None:
+        return found, _make_whole(folder, found)
+    if (config.problem not in environments() and not is_data_file(config.problem)) or config.preset is None:
         raise InvalidParameterError(
             f"the run in {str(folder)!r} is of {config.algorithm!r} on {config.problem!r}, which are not both opdop's "
             f"own; resume it where it was started: opdop.train(..., checkpoint={str(folder)!r})."
@@ -194,18 +196,30 @@ def _resume(folder: Path) -> tuple[Run, bool]:
     return _train(config, make(config.problem, **config.problem_parameters), folder)
 
 
+def _make_whole(folder: Path, found: Run) -> bool:
+    """Write all files of a run into its folder if one is missing or damaged; return whether none was."""
+    from opdop.runs.files import has_right_checksums
+
+    if has_right_checksums(folder, _RUN_FILES):
+        return True
+    with busy("saving"):
+        _save_run(folder, found)
+    return False
+
+
 def _save_run(folder: Path, found: Run) -> None:
-    """Write all files of a run into its folder, each whole or not at all."""
+    """Write all files of a run into its folder, each whole or not at all, and at the end their checksums."""
     from opdop.report import figures
     from opdop.report.summary.run_summary import RunSummary
-    from opdop.runs.files import write_whole
+    from opdop.runs.files import write_checksums, write_whole
 
     drawn = figures.run_figure(found)
-    text = to_json(RunSummary(found).record()).encode()
+    text = to_json(RunSummary(found).record())
     found.save(folder)
-    write_whole(folder / "summary.json", lambda file: file.write(text))
+    write_whole(folder / "summary.json", text)
     for file in ("figure.svg", "figure.png"):
         figures.save(drawn, folder / file)
+    write_checksums(folder, _RUN_FILES)
 
 
 def _refuse_others(ctx: typer.Context, allowed: set[str]) -> None:

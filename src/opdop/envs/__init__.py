@@ -1,6 +1,16 @@
 """Problems that ship, one file each, found by a registry."""
 
 from opdop.envs.named_problems import solve
-from opdop.envs.registry import Environment, Parameter, Value, environment, environments, make, parse
+from opdop.envs.registry import Environment, Parameter, Value, environment, environment_of, environments, make, parse
 
-__all__ = ["Environment", "Parameter", "Value", "environment", "environments", "make", "parse", "solve"]
+__all__ = [
+    "Environment",
+    "Parameter",
+    "Value",
+    "environment",
+    "environment_of",
+    "environments",
+    "make",
+    "parse",
+    "solve",
+]

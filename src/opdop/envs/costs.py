@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from opdop.model import InvalidParameterError, Quantity
+from opdop.model.signals import Scale
 from opdop.model.validation import Floats
 
 
@@ -25,9 +24,14 @@ class Cost:
     most: float
     stages: int
 
+    @property
+    def scale(self) -> Scale:
+        """The map of the cost to [0, 1]."""
+        return Scale(0.0, float(self.most), falls=True)
+
     def signal(self, cost: Any) -> Floats:
         """Return costs of any shape as a signal in [0, 1]: 1 is free, 0 costs `most`."""
-        return np.asarray(1.0 - np.asarray(cost, dtype=np.float64) / self.most)
+        return self.scale.signal(cost)
 
     def threshold(self, budget: float) -> float:
         """Return what the signal's total must reach if the cost's total is to stay within the budget."""
@@ -36,9 +40,9 @@ class Cost:
                 f"{self.name}: the budget is {budget:g} {self.unit}; expected less than {self.stages * self.most:g}, "
                 f"which no policy can exceed ({self.most:g} in each of {self.stages} stages)."
             )
-        return self.stages - budget / self.most
+        return self.scale.threshold(budget, self.stages)
 
     @property
     def quantity(self) -> Quantity:
         """The signal's total, shown as a cost again."""
-        return Quantity(self.name, self.unit, scale=-float(self.most), offset=float(self.stages * self.most))
+        return self.scale.quantity(self.name, self.unit, self.stages)

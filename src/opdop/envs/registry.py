@@ -29,6 +29,7 @@ Built = TypeVar("Built", bound=Problem)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _NONE = frozenset({"none", "null"})
+_MOST_ENTRIES = 10**6  # of a list that is given as an array
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", tuple: "a list of numbers"}
 
 
@@ -66,7 +67,7 @@ class Parameter:
         return ", ".join(words + limits) + (", or none" if self.optional else "")
 
     def check(self, value: object, label: str) -> Value:
-        """Return a value as its declared type, or raise InvalidParameterError."""
+        """Return a value as its declared type, or raise InvalidParameterError, which names it by its label."""
         if value is None and self.optional:
             return None
         clean = self._convert(value)
@@ -77,7 +78,7 @@ class Parameter:
         return clean
 
     def read(self, text: str, label: str) -> Value:
-        """Return the value of a text from a command line, or raise InvalidParameterError."""
+        """Return the value of a command line's text, or raise InvalidParameterError, which names it by its label."""
         words = text.strip()
         if self.optional and words.lower() in _NONE:
             return None
@@ -103,7 +104,10 @@ class Parameter:
             return int(value) if isinstance(value, Integral) else None
         if self.type is float:
             return _as_float(value)
-        listed = value.tolist() if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray):
+            listed: object = value.tolist() if value.ndim == 1 and value.size <= _MOST_ENTRIES else None
+        else:
+            listed = value
         if not isinstance(listed, list | tuple) or not listed:
             return None
         entries = [_as_float(entry) for entry in listed]
@@ -143,7 +147,10 @@ class Environment:
         }
 
     def parse(self, settings: Iterable[str]) -> dict[str, Value]:
-        """Return what "key=value" texts set, each value of its parameter's type."""
+        """Return the parameters that `settings`, texts "key=value", set, each value of its parameter's type.
+
+        Raises InvalidParameterError if a text is not of this form, a key is unknown or set twice, or a value is wrong.
+        """
         values: dict[str, Value] = {}
         for setting in call("reading the settings", list, settings):
             if not isinstance(setting, str):
@@ -174,6 +181,14 @@ def environment(name: str, *, summary: str) -> Callable[[Callable[P, Built]], Ca
     Every parameter is keyword-only, has a default, and is annotated Annotated[type, Parameter(...)], the type
     being int, float, bool, str or tuple[float, ...], or one of these or None. The function is then called with
     checked values of exactly these types, by `make` or directly, and its model shows the values it was built from.
+
+    Args:
+        name: by which `make` and the command line find the problem.
+        summary: one sentence for lists of problems.
+
+    Returns:
+        The decorator. It raises InvalidParameterError if the name is taken, or if the description, the annotation of a
+        parameter or its default is missing.
     """
 
     def register(function: Callable[P, Built]) -> Callable[P, Built]:
@@ -210,7 +225,10 @@ def environments() -> Mapping[str, Environment]:
 
 
 def make(name: str, **parameters: object) -> Problem:
-    """Build the problem `name`; parameters not given have their defaults.
+    """Build and return the problem `name`; parameters not given have their defaults.
+
+    Raises InvalidParameterError, with the nearest name, if there is no such problem or parameter, and if a value is
+    wrong.
 
     >>> make("factored", stages=9)
     TabularCMDP('factored': 3 states, 2 actions, 9 stages, 1 constraint, dense, stationary)
@@ -218,20 +236,31 @@ def make(name: str, **parameters: object) -> Problem:
     Traceback (most recent call last):
     opdop.model.errors.InvalidParameterError: stages of 'factored' is 0; expected a whole number, at least 1, ...
     """
-    return _get(name).build(**parameters)
+    return environment_of(name).build(**parameters)
 
 
 def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:
-    """Return "key=value" texts from a command line as the typed parameters of the problem `name`.
+    """Return `settings`, texts "key=value" from a command line, as the typed parameters of the problem `name`.
+
+    Raises InvalidParameterError if there is no such problem or parameter, or if a value is wrong.
 
     >>> parse("factored", ["stages=9", "moves=4.5"])
     {'stages': 9, 'moves': 4.5}
     """
-    return _get(name).parse(settings)
+    return environment_of(name).parse(settings)
 
 
-def _get(name: object) -> Environment:
+def environment_of(name: object) -> Environment:
+    """Return a problem by its name: a shipped one, or one of `opdop.envs.own_problems`.
+
+    Raises InvalidParameterError, with the nearest name, if there is none.
+    """
     known = environments()
+    if isinstance(name, str) and name not in known:
+        from opdop.envs.own_problems import find_own  # late: it imports this module
+
+        if (own := find_own(name)) is not None:
+            return own
     if not isinstance(name, str) or name not in known:
         near = suggestion(name, known)
         raise InvalidParameterError(f"there is no environment {shown(name)}.{near} Environments: {', '.join(known)}.")

@@ -30,7 +30,7 @@ def reservoir(
     reserve: Annotated[float, Parameter("water to have on average, in hm³", above=0, high=1e6)] = 52.0,
     energy: Annotated[float, Parameter("electricity from 1 hm³ at full head, in GWh", above=0, high=100)] = 0.25,
     price: Annotated[
-        float, Parameter("price of electricity in the dearest month, in EUR/MWh", above=0, high=1e5)
+        float, Parameter("price of electricity in the month with the highest price, in EUR/MWh", above=0, high=1e5)
     ] = 80.0,
     zones: Annotated[int, Parameter("known zones of the level after a release", low=2, high=30)] = 3,
     shapes: Annotated[int, Parameter("known densities of the next level", low=2, high=30)] = 4,
@@ -51,11 +51,11 @@ def reservoir(
     """Each month an operator chooses how much water of a reservoir goes through the turbines.
 
     A hm³ at full head gives .25 GWh, at an empty reservoir half of that, and the price has a season, so it pays to
-    release a lot at a high level in a dear month. The constraint is to have at least 52 hm³ at the beginning of the
-    month, on average. The level is any number from 0 to 100 hm³. After a release it lies between known zones; from each
-    zone the next month's level has one of a few known densities, with odds that the operator does not know and that
-    depend on the season's inflow. So the kernel is linear in zones * shapes known features. Optimum and regret are of a
-    discretisation, whose error is estimated by refining it; the level itself is never rounded.
+    release a lot at a high level in a month with a high price. The constraint is to have at least 52 hm³ at the
+    beginning of the month, on average. The level is any number from 0 to 100 hm³. After a release it lies between known
+    zones; from each zone the next month's level has one of a few known densities, with odds that the operator does not
+    know and that depend on the season's inflow. So the kernel is linear in zones * shapes known features. Optimum and
+    regret are of a discretisation, whose error is estimated by refining it; the level itself is never rounded.
     """
     most = max(releases)
     if start > capacity or reserve >= capacity:
@@ -81,7 +81,7 @@ def reservoir(
     means = (np.arange(shapes) + 0.5) / shapes
     odds = np.exp(-0.5 * ((np.minimum(after, 1.0)[..., None] - means) * shapes) ** 2)
     theta = (odds / odds.sum(axis=-1, keepdims=True)).reshape(stages, zones * shapes)
-    prices = 0.8 + 0.2 * np.cos(season)  # as shares of the dearest
+    prices = 0.8 + 0.2 * np.cos(season)  # as shares of the highest
     display = Display(
         "reservoir",
         quantities=(

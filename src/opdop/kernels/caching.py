@@ -51,9 +51,11 @@ def note(text: str) -> None:
 
 @functools.cache
 def source_stamp(folder: Path) -> bytes:
-    """Return a digest of all kernel files: they call each other, so a change in one concerns all."""
+    """Return a digest of how kernels are compiled and of all their files: they call each other."""
     sources = sorted(folder.glob("*.py"))
-    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in sources)).digest()
+    parts = [hashlib.sha256(path.read_bytes()).digest() for path in sources]
+    checked = f"bounds checked: {numba.config.BOUNDSCHECK}"  # Numba itself would take code without checks for this
+    return hashlib.sha256(b"".join([*parts, checked.encode()])).digest()
 
 
 class _TemporaryLocator(caching.UserWideCacheLocator):  # type: ignore[misc]

@@ -2,7 +2,10 @@
 
 A `CountTable` has a cell for every transition and is read in one vectorised pass. `CountLists` store only the
 transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus, 0, H-h), and V = <Q, policy>, for J signals.
-Pairs are laid out by action, a*S + x, as in all learning kernels.
+Pairs are laid out by action, a*S + x, as in all learning kernels. Counts have L stages of their own: L = H, or L = 1
+where the visits of all stages are pooled, because the kernel is stationary.
+
+With `BallVisits` the same counts belong to confidence sets instead of bonuses: see `opdop.kernels.ball_evaluation`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
 from opdop.kernels.sums import add_compensated
 
@@ -21,46 +25,78 @@ from opdop.kernels.sums import add_compensated
 # inlined.
 _EXACT = {"contract"}
 
+# Two observations of a deterministic signal that differ by more are not rounding.
+SAME_SIGNAL = 1e-9
+
 
 class Visits(NamedTuple):
     """What is stored for every pair of state and action, in either form of the counts; flat over the pair, a*S + x."""
 
-    touched: np.ndarray  # [H, S] bool: the state was visited at this stage
-    number: np.ndarray  # [H, S*A]: n(x, a)
-    sums: np.ndarray  # [J, H, S*A]: observed signals added up
-    lost: np.ndarray  # [J, H, S*A]: what rounding took from the sums so far (Kahan)
-    inverse: np.ndarray  # [H, S*A]: 1 / (n + ridge)
-    width: np.ndarray  # [H, S*A]: 1 / sqrt(n + ridge)
+    touched: np.ndarray  # [H, S] bool: the state was visited at this stage, or at any stage if L = 1
+    number: np.ndarray  # [L, S*A]: n(x, a)
+    sums: np.ndarray  # [J, L, S*A]: observed signals added up
+    lost: np.ndarray  # [J, L, S*A]: what rounding took from the sums so far (Kahan)
+    inverse: np.ndarray  # [L, S*A]: 1 / (n + ridge)
+    width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
     radii: np.ndarray  # [H]
     ridge: float
     trusted_from: float  # visits from which on a pair's estimate is used; before, its width stays the first one
 
 
+class BallVisits(NamedTuple):
+    """The same for confidence sets: an L1 ball for each row, and an interval for each signal; M = H or M = 1.
+
+    Signals have M stages of their own, because the kernel may be stationary where the signals are not.
+    """
+
+    touched: np.ndarray  # [H, S] bool: as in `Visits`
+    number: np.ndarray  # [L, S*A]: n(x, a)
+    signal_number: np.ndarray  # [M, S*A]: how often the signals of a pair were observed
+    sums: np.ndarray  # [J, M, S*A]: as in `Visits`
+    lost: np.ndarray  # [J, M, S*A]
+    upper: np.ndarray  # [J, M, S*A]: the upper end of the signal's interval; 1 before the first observation
+    inverse: np.ndarray  # [L, S*A]: 1 / n; 0 before the first visit
+    moved: np.ndarray  # [L, S*A]: n eps / 2, the visits that the ball may move to another successor; at most n
+    order: np.ndarray  # [J, H, S] int64: room for the states in the order of their values
+    work: np.ndarray  # [2, S*A]: room for sums
+    refuted: np.ndarray  # [1] int64: 1 + (m*A + a)*S + x of a pair whose deterministic signal has changed, or 0
+    log_sets: float  # of `l1_width`
+    signal_log_sets: float  # of `mean_width`
+    scale: float  # multiplies both widths; only 1 is certified
+    noisy: bool
+
+
 class CountTable(NamedTuple):
     """Every transition has a cell, ordered so that a stage is read from start to end."""
 
-    visits: Visits
-    seen: np.ndarray  # [H, S, S*A] int32: n(x, a, y) at [h, y, a*S + x]
+    visits: Visits | BallVisits
+    seen: np.ndarray  # [L, S, S*A] int32: n(x, a, y) at [h, y, a*S + x]
 
 
 class CountLists(NamedTuple):
     """Every pair (h, x, a) has a short list of successors in a shared pool; flat over (h*A + a)*S + x."""
 
-    visits: Visits
-    starts: np.ndarray  # [H*S*A] int64: where the list begins
-    used: np.ndarray  # [H*S*A] int32: its length
-    room: np.ndarray  # [H*S*A] int32: the length it can reach where it is
+    visits: Visits | BallVisits
+    starts: np.ndarray  # [L*S*A] int64: where the list begins
+    used: np.ndarray  # [L*S*A] int32: its length
+    room: np.ndarray  # [L*S*A] int32: the length it can reach where it is
     successors: np.ndarray  # [pool] int32
     seen: np.ndarray  # [pool]: counts as floating-point numbers, which saves converting them
     taken: np.ndarray  # [2] int64: pool entries in use; distinct transitions seen
     table_from: int  # distinct transitions from which on a table is faster
 
 
-def _by_form(counts, table, lists):
+def by_form(counts, table, lists):
     """Choose an implementation by the form of the counts, at compile time."""
     if isinstance(counts, types.BaseNamedTuple):
         return table if counts.instance_class is CountTable else lists
     return None
+
+
+@njit(cache=True, fastmath=False)
+def stored_stage(h, stages):
+    """Return the slice that stage h reads of an array with one stage or with all: h % stages, without dividing."""
+    return 0 if stages == 1 else h
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -79,6 +115,7 @@ def evaluate(counts, policy, q, v):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
+        k = stored_stage(h, visits.number.shape[0])
         for x in range(0, S, block):
             after = min(x + block, S)
             if visits.touched[h, x:after].any():
@@ -87,7 +124,7 @@ def evaluate(counts, policy, q, v):
                 for j in range(J):
                     for piece in range(pieces):
                         first = piece * S + x
-                        _copy(visits.sums[j, h, first : first + pairs], totals[j, first : first + pairs])
+                        _copy(visits.sums[j, k, first : first + pairs], totals[j, first : first + pairs])
                 if h < H - 1:
                     for piece in range(pieces):
                         add_expected(counts, h, piece * S + x, pairs, v, totals)
@@ -96,8 +133,8 @@ def evaluate(counts, policy, q, v):
                         first, last = piece * S + x, piece * S + x + pairs
                         _estimate_optimistically(
                             totals[j, first:last],
-                            visits.inverse[h, first:last],
-                            visits.width[h, first:last],
+                            visits.inverse[k, first:last],
+                            visits.width[k, first:last],
                             visits.radii[h],
                             float(H - h),
                             flat_q[j, h, first:last],
@@ -152,7 +189,7 @@ def _lists_states_at_once(counts):
 
 @overload(states_at_once)
 def _overload_states_at_once(counts):
-    return _by_form(counts, _table_states_at_once, _lists_states_at_once)
+    return by_form(counts, _table_states_at_once, _lists_states_at_once)
 
 
 def add_expected(counts, h, first, pairs, v, totals):
@@ -164,7 +201,7 @@ def add_expected(counts, h, first, pairs, v, totals):
 def _table_add_expected(counts, h, first, pairs, v, totals):
     # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
     # A table is always evaluated as a whole, so that first = 0.
-    seen = counts.seen[h]
+    seen = counts.seen[stored_stage(h, counts.seen.shape[0])]
     S, J = seen.shape[0], totals.shape[0]
     whole = S - S % 4
     for y in range(0, whole, 4):
@@ -190,7 +227,8 @@ def _table_add_expected(counts, h, first, pairs, v, totals):
 
 
 def _lists_add_expected(counts, h, first, pairs, v, totals):
-    row = h * counts.visits.number.shape[1] + first
+    number = counts.visits.number
+    row = stored_stage(h, number.shape[0]) * number.shape[1] + first
     starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
     successors, seen = counts.successors, counts.seen
     J = totals.shape[0]
@@ -217,22 +255,99 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
 
 @overload(add_expected, jit_options={"fastmath": _EXACT})
 def _overload_add_expected(counts, h, first, pairs, v, totals):
-    return _by_form(counts, _table_add_expected, _lists_add_expected)
+    return by_form(counts, _table_add_expected, _lists_add_expected)
+
+
+@njit(cache=True, fastmath=False)
+def _touch(touched, h, x, stages):
+    """Note a visit to a state at stage h, and at all stages that share its counts."""
+    if not touched[h, x]:
+        for k in range(stored_stage(h, stages), touched.shape[0], stages):
+            touched[k, x] = True
 
 
 @njit(cache=True, fastmath=False)
 def count_visit(visits, h, x, pair, observed):
     """Count one visit and its observed signals [J]."""
-    visits.touched[h, x] = True
-    visits.number[h, pair] += 1.0
+    k = stored_stage(h, visits.number.shape[0])
+    _touch(visits.touched, h, x, visits.number.shape[0])
+    visits.number[k, pair] += 1.0
     for j in range(observed.shape[0]):
         # Compensated, because rounding errors of 10^8 additions would add up.
-        visits.sums[j, h, pair], visits.lost[j, h, pair] = add_compensated(
-            visits.sums[j, h, pair], visits.lost[j, h, pair], observed[j]
+        visits.sums[j, k, pair], visits.lost[j, k, pair] = add_compensated(
+            visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j]
         )
-    visits.inverse[h, pair] = 1.0 / (visits.number[h, pair] + visits.ridge)
-    if visits.number[h, pair] >= visits.trusted_from:
-        visits.width[h, pair] = math.sqrt(visits.inverse[h, pair])
+    visits.inverse[k, pair] = 1.0 / (visits.number[k, pair] + visits.ridge)
+    if visits.number[k, pair] >= visits.trusted_from:
+        visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
+
+
+@njit(cache=True, fastmath=False)
+def _count_visits(visits, states, actions, observed):
+    S = visits.touched.shape[1]
+    for h in range(actions.shape[0]):
+        count_visit(visits, h, states[h], actions[h] * S + states[h], observed[:, h])
+
+
+@njit(cache=True, fastmath=False)
+def _count_ball_visits(visits, states, actions, observed):
+    """Count the visits of an episode and its signals, and write the new confidence sets of the visited pairs."""
+    touched, number, signal_number, upper = visits.touched, visits.number, visits.signal_number, visits.upper
+    sums, lost, log_sets, scale = visits.sums, visits.lost, visits.log_sets, visits.scale
+    S, L, M = touched.shape[1], number.shape[0], signal_number.shape[0]
+    for h in range(actions.shape[0]):
+        pair = actions[h] * S + states[h]
+        k, m = stored_stage(h, L), stored_stage(h, M)
+        _touch(touched, h, states[h], L)
+        n = number[k, pair] + 1.0
+        number[k, pair] = n
+        visits.inverse[k, pair] = 1.0 / n
+        visits.moved[k, pair] = moved_visits(n, log_sets, scale)
+        n = signal_number[m, pair] + 1.0
+        signal_number[m, pair] = n
+        width = scale * mean_width(n, visits.signal_log_sets) if visits.noisy and scale > 0.0 else 0.0
+        for j in range(observed.shape[0]):
+            sums[j, m, pair], lost[j, m, pair] = add_compensated(sums[j, m, pair], lost[j, m, pair], observed[j, h])
+            if visits.noisy:
+                upper[j, m, pair] = min(1.0, sums[j, m, pair] / n + width)
+            elif n == 1.0:
+                upper[j, m, pair] = observed[j, h]
+            elif abs(upper[j, m, pair] - observed[j, h]) > SAME_SIGNAL:
+                visits.refuted[0] = 1 + m * number.shape[1] + pair
+
+
+@njit(cache=True, fastmath=False)
+def moved_visits(n, log_sets, scale):
+    """Return n eps / 2: of n visits to a pair, how many its ball may move to another successor; at most n."""
+    if scale == 0.0:  # who only counts does not wait for logarithms
+        return 0.0
+    return n * min(1.0, 0.5 * scale * l1_width(n, log_sets))
+
+
+@njit(cache=True, fastmath=False)
+def renew_balls(visits):
+    """Compute again what counting has written of the kernel's balls, from the numbers of visits."""
+    for k in range(visits.number.shape[0]):
+        for pair in range(visits.number.shape[1]):
+            n = visits.number[k, pair]
+            visits.inverse[k, pair] = 1.0 / n if n > 0.0 else 0.0
+            visits.moved[k, pair] = moved_visits(n, visits.log_sets, visits.scale) if n > 0.0 else 0.0
+
+
+def count_visits(visits, states, actions, observed):
+    """Count the visits of one episode and its observed signals [J, H], in either kind of visits."""
+    (_count_ball_visits if isinstance(visits, BallVisits) else _count_visits)(visits, states, actions, observed)
+
+
+@overload(count_visits)
+def _overload_count_visits(visits, states, actions, observed):
+    def of_ball(visits, states, actions, observed):
+        _count_ball_visits(visits, states, actions, observed)
+
+    def of_bonus(visits, states, actions, observed):
+        _count_visits(visits, states, actions, observed)
+
+    return of_ball if visits.instance_class is BallVisits else of_bonus
 
 
 def observe(counts, states, actions, observed):
@@ -241,21 +356,18 @@ def observe(counts, states, actions, observed):
 
 
 def _table_observe(counts, states, actions, observed):
-    visits, seen = counts
-    S = visits.touched.shape[1]
+    seen, S = counts.seen, counts.seen.shape[1]
     for h in range(actions.shape[0]):
-        pair = actions[h] * S + states[h]
-        seen[h, states[h + 1], pair] += 1
-        count_visit(visits, h, states[h], pair, observed[:, h])
+        seen[stored_stage(h, seen.shape[0]), states[h + 1], actions[h] * S + states[h]] += 1
+    count_visits(counts.visits, states, actions, observed)
 
 
 def _lists_observe(counts, states, actions, observed):
-    visits = counts.visits
-    S, pairs = visits.touched.shape[1], visits.number.shape[1]
+    S, (stages, pairs) = counts.visits.touched.shape[1], counts.visits.number.shape
     for h in range(actions.shape[0]):
         pair = actions[h] * S + states[h]
-        _count_transition(counts, h * pairs + pair, states[h + 1])
-        count_visit(visits, h, states[h], pair, observed[:, h])
+        _count_transition(counts, stored_stage(h, stages) * pairs + pair, states[h + 1])
+    count_visits(counts.visits, states, actions, observed)
 
 
 @njit(cache=True, fastmath=False)
@@ -284,7 +396,7 @@ def _count_transition(counts, row, y):
 
 @overload(observe)
 def _overload_observe(counts, states, actions, observed):
-    return _by_form(counts, _table_observe, _lists_observe)
+    return by_form(counts, _table_observe, _lists_observe)
 
 
 @njit(cache=True, fastmath=False)
@@ -310,4 +422,4 @@ def _lists_is_full(counts):
 
 @overload(is_full)
 def _overload_is_full(counts):
-    return _by_form(counts, _table_is_full, _lists_is_full)
+    return by_form(counts, _table_is_full, _lists_is_full)

@@ -1,4 +1,7 @@
-"""The same three calls for every evaluator (Algorithm 2 in two forms, Algorithm 3), chosen by the type of its state."""
+"""The same three calls for every evaluator, chosen by the type of its state.
+
+The evaluators are Algorithm 2 in two forms, Algorithm 3, and Algorithm 3 with confidence balls instead of bonuses.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ from numba import types
 from numba.extending import overload
 
 from opdop.kernels import counts, lstd
+from opdop.kernels.ball_evaluation import evaluate_ball
 
 
-def _implementation(state, of_counts, of_linear, of_one_hot):
+def _implementation(state, of_counts, of_linear, of_one_hot, of_ball=None):
     """Return the implementation for a state, given as a value or as a Numba type."""
-    kind = state.instance_class if isinstance(state, types.BaseNamedTuple) else type(state)
+    kind = _kind(state)
+    if of_ball is not None and issubclass(kind, _COUNTS) and _kind(state[0]) is counts.BallVisits:
+        return of_ball
     by_kind = {
         counts.CountTable: of_counts,
         counts.CountLists: of_counts,
@@ -20,9 +26,17 @@ def _implementation(state, of_counts, of_linear, of_one_hot):
     return by_kind.get(kind)
 
 
+_COUNTS = counts.CountTable, counts.CountLists
+
+
+def _kind(state):
+    return state.instance_class if isinstance(state, types.BaseNamedTuple) else type(state)
+
+
 def evaluate(state, policy, q, v):
     """Evaluate policy [H, A, S] optimistically into q [J, H, A, S] and v [J, H+1, S]."""
-    _implementation(state, counts.evaluate, lstd.evaluate_linear, lstd.evaluate_one_hot)(state, policy, q, v)
+    found = _implementation(state, counts.evaluate, lstd.evaluate_linear, lstd.evaluate_one_hot, evaluate_ball)
+    found(state, policy, q, v)
 
 
 @overload(evaluate)
@@ -36,7 +50,10 @@ def _overload_evaluate(state, policy, q, v):
     def of_one_hot(state, policy, q, v):
         lstd.evaluate_one_hot(state, policy, q, v)
 
-    return _implementation(state, of_counts, of_linear, of_one_hot)
+    def of_ball(state, policy, q, v):
+        evaluate_ball(state, policy, q, v)
+
+    return _implementation(state, of_counts, of_linear, of_one_hot, of_ball)
 
 
 def observe(state, v, states, actions, observed):

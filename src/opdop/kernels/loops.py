@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.dynamic_programming import Transitions, count_rows, empty_values, play, push
+from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.primal_dual import Steps, find_rates, improve, move_dual, update_scales
 from opdop.kernels.simd import LANES, add_scaled
+from opdop.kernels.transitions import Transitions, count_rows, empty_values, push
 
 _BLOCK = 64  # states whose masses are written together
 
@@ -35,10 +36,11 @@ class PrimalDual(NamedTuple):
     scales: np.ndarray  # [J]: of the ranges of Q; used by relative steps
     utility_estimates: np.ndarray  # [I]: <rho, V_g^k> at the first stage
     touched: np.ndarray  # [H, S]: where the evaluator's estimates of the actions may differ
-    thresholds: np.ndarray  # [I]
+    thresholds: np.ndarray  # [I]: those of the task, plus the margin
     initial: np.ndarray  # [S]: rho, as the learner was told
     steps: Steps
     dual_bound: float
+    dual_total: float
     played: int  # episodes before these
 
 
@@ -161,7 +163,13 @@ def run_episodes(learner, evaluator, model, uniforms, record):
             observed,
         )
         move_dual(  # line 9
-            learner.integral, learner.thresholds, learner.utility_estimates, rates, learner.dual_bound, learner.dual
+            learner.integral,
+            learner.thresholds,
+            learner.utility_estimates,
+            rates,
+            learner.dual_bound,
+            learner.dual_total,
+            learner.dual,
         )
         evaluate(evaluator, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
         observe(evaluator, learner.v, states, actions, observed)

@@ -121,11 +121,36 @@ def mirror_step(policy, h, first, last, scores, best, total, step_size, mixing):
 
 
 @njit(cache=True, fastmath=False)
-def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound):
-    """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I]."""
+def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound, dual_total):
+    """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I].
+
+    Where dual_total is finite, they move to the nearest point with dual >= 0 and sum(dual) <= dual_total instead.
+    """
+    each = dual_bound if dual_total == math.inf else math.inf
+    total = 0.0
     for i in range(dual.shape[0]):
         moved = dual[i] + dual_step_size * (thresholds[i] - utility_estimates[i])  # line 9
-        dual[i] = min(max(moved, 0.0), dual_bound)
+        dual[i] = min(max(moved, 0.0), each)
+        total += dual[i]
+    if total > dual_total:
+        _lower_to_total(dual, dual_total)
+
+
+@njit(cache=True, fastmath=False)
+def _lower_to_total(dual, dual_total):
+    """Lower all multipliers by the same number, but none below 0, so that their sum is dual_total."""
+    lowered, positive = 0.0, dual.shape[0] + 1
+    while True:
+        total, number = 0.0, 0
+        for i in range(dual.shape[0]):
+            if dual[i] > lowered:
+                total += dual[i]
+                number += 1
+        if number in (positive, 0):
+            break
+        lowered, positive = (total - dual_total) / number, number
+    for i in range(dual.shape[0]):
+        dual[i] = min(max(dual[i] - lowered, 0.0), dual_total)
 
 
 class Steps(NamedTuple):
@@ -192,15 +217,19 @@ def update_scales(q, states, played, scales):
 
 
 @njit(cache=True, fastmath=False)
-def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual):
+def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual_total, dual):
     """Move the multipliers: Y = clip(I + kappa (b - V_g), 0, chi), where I is the clipped sum of line 9; arrays [I].
 
     The damping term kappa (b - V_g) keeps multiplier and policy from circling (Stooke, Achiam and Abbeel, 2020).
-    Without it Y = I, as in Algorithm 1.
+    Without it Y = I, as in Algorithm 1. Where dual_total is finite there is none, and every eta_i is the same.
     """
     I = dual.shape[0]
+    if dual_total < math.inf:  # all steps are equal then
+        update_dual(integral, thresholds, utility_estimates, rates[2], dual_bound, dual_total)
     for i in range(I):
-        update_dual(integral[i : i + 1], thresholds[i : i + 1], utility_estimates[i : i + 1], rates[2 + i], dual_bound)
+        if dual_total == math.inf:
+            each = slice(i, i + 1)
+            update_dual(integral[each], thresholds[each], utility_estimates[each], rates[2 + i], dual_bound, dual_total)
         dual[i] = integral[i]
         if rates[2 + I + i] > 0.0:
             damped = integral[i] + rates[2 + I + i] * (thresholds[i] - utility_estimates[i])

@@ -11,16 +11,29 @@ if TYPE_CHECKING:
     from opdop.model.errors import InfeasibleError, InvalidModelError, InvalidParameterError, OpdopError, suggestion
     from opdop.model.features import Features
     from opdop.model.linear import LinearCMDP
+    from opdop.model.model_files import load_model, save_model
     from opdop.model.policy import Policy, PolicyMixture, TabularPolicy, as_policy
+    from opdop.model.policy_files import load_policy
     from opdop.model.problem import Problem, as_tabular
-    from opdop.model.simulator import CompiledSimulator, Episode, KnownSimulator, ModelSimulator, Seed, Simulator
+    from opdop.model.simulator import (
+        CompiledSimulator,
+        DescribedSimulator,
+        Episode,
+        KnownSimulator,
+        ModelSimulator,
+        Seed,
+        Simulator,
+    )
+    from opdop.model.spaces import Axis, Space
 else:
     __getattr__, __dir__ = late_names(__name__)
 
 __all__ = [
+    "Axis",
     "CompiledSimulator",
     "ContinuousCMDP",
     "ContinuousSimulator",
+    "DescribedSimulator",
     "Display",
     "Episode",
     "Features",
@@ -38,9 +51,13 @@ __all__ = [
     "Quantity",
     "Seed",
     "Simulator",
+    "Space",
     "TabularCMDP",
     "TabularPolicy",
     "as_policy",
     "as_tabular",
+    "load_model",
+    "load_policy",
+    "save_model",
     "suggestion",
 ]

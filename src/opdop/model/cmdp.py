@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from opdop.kernels.dynamic_programming import Dense, Sparse, Transitions
-from opdop.model.display import Display
+from opdop.kernels.transitions import Dense, Sparse, Transitions
+from opdop.model.display import Display, Quantity
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.signals import read_signals, read_thresholds
 from opdop.model.simulator import ModelSimulator, Seed
 from opdop.model.validation import (
     ROW_SUM_TOLERANCE,
@@ -23,8 +24,6 @@ from opdop.model.validation import (
     check_distributions,
     check_memory,
     check_sparse_rows,
-    check_unit_interval,
-    number,
     read_sparse,
     shown,
     whole_number,
@@ -40,12 +39,24 @@ class TabularCMDP:
     Args:
         transitions: P(y | x, a) as [H, S, A, S]; or [S, A, S] with `horizon`; or scipy.sparse [S*A, S] with
             row x*A + a, one with `horizon` or a list of H.
-        rewards: [H, S, A] or [S, A], in [0, 1].
-        utilities: [I, H, S, A]; for one constraint also [H, S, A] or [S, A]; for several also [I, S, A].
-        thresholds: [I] or a number, in (0, H]: each utility's expected total must reach its threshold.
+        rewards: [H, S, A] or [S, A].
+        utilities: [I, H, S, A]; for one constraint also [H, S, A] or [S, A]; for several also [I, S, A]; or arrays
+            [H, S, A] or [S, A] by name.
+        thresholds: [I] or a number, or numbers by name: each utility's expected total must reach its threshold.
         initial: the first state, or a distribution [S].
         horizon: number of stages H; needed for stationary transitions only.
+        costs: as utilities, for what must stay small; they follow the utilities in the model.
+        budgets: as thresholds: each cost's expected total must not exceed its budget.
+        reward_range: (low, high) of the rewards.
+        utility_range, cost_range: (low, high) of all utilities or costs, a pair for each in order, or pairs by name.
+        units: a unit for everything, or by name: {"reward": ("profit", "dollars"), "cost": "dollars"}; a pair also
+            changes the shown name.
         display: the problem's own words and units.
+
+    A model computes with signals in [0, 1]. With utilities and thresholds alone, rewards and utilities must lie there
+    and thresholds in (0, H]. Costs, names, ranges or units allow any finite numbers: those outside [0, 1] are mapped
+    from their stated range, else from the smallest and the largest entry. `display` keeps the maps, by which every
+    table, figure and report shows totals in the given units.
 
     Raises InvalidModelError, naming the entry that is wrong, if these do not make a model.
 
@@ -58,6 +69,15 @@ class TabularCMDP:
     >>> TabularCMDP(P, [[0, 7], [0, 0]], [[1, 0], [1, 0]], thresholds=2, horizon=3)
     Traceback (most recent call last):
     opdop.model.errors.InvalidModelError: rewards[0, 1] is 7; signals must lie in [0, 1], and rewards spans [0, 7]. ...
+
+    The same with 7 dollars, and a budget for the tolls of 3 dollars that each move costs:
+
+    >>> from opdop import solve
+    >>> moves = TabularCMDP(P, [[0, 7], [0, 0]], costs={"tolls": [[0, 3], [0, 3]]}, budgets={"tolls": 4.5}, horizon=3,
+    ...                     units={"reward": ("profit", "dollars"), "tolls": "dollars"})
+    >>> print(solve(moves))
+    profit: 8.75 dollars
+    tolls <= 4.5 dollars: 4.5; one more dollar of budget is worth 1.167 dollars of profit
     """
 
     horizon: int
@@ -69,6 +89,7 @@ class TabularCMDP:
     initial: Floats  # [S]
     display: Display
     features: Features | None  # of the linear kernel, if it has one; a learner may be told
+    absorbing: int | None  # the state in which an episode has ended, if there is one; a learner may be told
     usual_episodes: ClassVar[int] = 100_000
     discretisation: ClassVar[str] = ""
 
@@ -76,11 +97,17 @@ class TabularCMDP:
         self,
         transitions: Any,
         rewards: Any,
-        utilities: Any,
-        thresholds: Any,
+        utilities: Any = None,
+        thresholds: Any = None,
         initial: Any = 0,
         horizon: int | None = None,
         *,
+        costs: Any = None,
+        budgets: Any = None,
+        reward_range: Any = None,
+        utility_range: Any = None,
+        cost_range: Any = None,
+        units: Any = None,
         display: Display | None = None,
     ) -> None:
         if horizon is not None:
@@ -92,19 +119,29 @@ class TabularCMDP:
             raise InvalidModelError(f"transitions have {stages} stages but horizon is {horizon}; expected the same.")
         H = stages or horizon or 1
         check_memory(8.0 * H * S * A, f"a policy for {H:,} stages, {S:,} states and {A:,} actions")
-        bounds = _read_thresholds(thresholds, H)
-        signals = _read_signals(rewards, utilities, len(bounds), H, S, A)
-        display = _read_display(display, len(bounds), S, A)
+        signals = read_signals(
+            (H, S, A),
+            rewards,
+            utilities,
+            thresholds,
+            costs,
+            budgets,
+            reward_range=reward_range,
+            utility_range=utility_range,
+            cost_range=cost_range,
+            units=units,
+        )
         fields = {
             "horizon": H,
             "num_states": S,
             "num_actions": A,
             "transitions": rows,
-            "signals": signals,
-            "thresholds": bounds,
+            "signals": signals.values,
+            "thresholds": signals.thresholds,
             "initial": _read_initial(initial, S),
-            "display": display,
+            "display": _read_display(display, len(signals.thresholds), S, A, signals.quantities),
             "features": None,
+            "absorbing": None,
         }
         self.__setstate__(fields)
 
@@ -115,25 +152,50 @@ class TabularCMDP:
             array.setflags(write=False)
 
     def with_display(self, display: Display) -> Self:
-        """Return the same model with other words and units."""
+        """Return the same model with the words and units of another display.
+
+        Raises InvalidModelError if these do not fit its sizes.
+        """
         return self._changed(display=_read_display(display, self.num_constraints, self.num_states, self.num_actions))
 
     def with_thresholds(self, thresholds: Any) -> Self:
-        """Return the same model with other thresholds; the rest is shared, not copied."""
-        bounds = _read_thresholds(thresholds, self.horizon)
+        """Return the same model with other thresholds; the rest is shared, not copied.
+
+        Raises InvalidModelError if there are more or fewer than before, or if one is not a finite number.
+        """
+        bounds = read_thresholds(thresholds, self.horizon)
         if len(bounds) != self.num_constraints:
             raise InvalidModelError(
-                f"thresholds are {len(bounds)}; expected {self.num_constraints}, as many as before."
+                f"there are {len(bounds)} thresholds; expected {self.num_constraints}, as many as before."
             )
         return self._changed(thresholds=bounds)
 
     def with_features(self, features: Features) -> Self:
-        """Return the same model with the features of its linear kernel."""
+        """Return the same model with the features of its linear kernel.
+
+        Raises InvalidModelError if these are for other states and actions.
+        """
         if not isinstance(features, Features):
             raise InvalidModelError(f"features is {type(features).__name__}; expected opdop.model.features.Features.")
         if (features.num_states, features.num_actions) != (self.num_states, self.num_actions):
             raise InvalidModelError(f"{features!r} are not for {self.num_states} states, {self.num_actions} actions.")
         return self._changed(features=features)
+
+    def with_absorbing(self, state: int) -> Self:
+        """Return the same model with a state that stands for the end of an episode, which a learner is told.
+
+        Raises InvalidModelError unless all actions keep the state, with the same signals at every stage.
+        """
+        x = as_index("absorbing", state, self.num_states)
+        stays = all(
+            self.transition_matrix(h)[x * self.num_actions + a, x] == 1.0
+            for h in range(self.stored_stages)
+            for a in range(self.num_actions)
+        )
+        rest = self.signals[:, :, x]
+        if not stays or (rest != rest[:, :1, :1]).any():
+            raise InvalidModelError(f"state {x} is not absorbing; expected that it stays, with the same signals.")
+        return self._changed(absorbing=x)
 
     def _changed(self, **fields: Any) -> Self:
         model = object.__new__(type(self))
@@ -149,7 +211,7 @@ class TabularCMDP:
         return ()
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ModelSimulator:
-        """Return a simulator of this model; the same seed gives the same episodes."""
+        """Return a simulator of this model; see `ModelSimulator` for the arguments and errors."""
         return ModelSimulator(self, seed=seed, noisy=noisy)
 
     @property
@@ -165,7 +227,7 @@ class TabularCMDP:
     @property
     def is_stationary(self) -> bool:
         """Whether all stages share one kernel."""
-        return self._stored_stages == 1 and self.horizon > 1
+        return self.stored_stages == 1 and self.horizon > 1
 
     @property
     def is_sparse(self) -> bool:
@@ -184,10 +246,13 @@ class TabularCMDP:
         return self._all_stages(self.signals[1:])
 
     def transition_matrix(self, stage: int) -> Any:
-        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model."""
+        """Return the kernel of one stage as [S*A, S]: a dense view, or scipy.sparse for a sparse model.
+
+        Raises InvalidParameterError if there is no such stage.
+        """
         stage = as_index("stage", stage, self.horizon)
         size = self.num_states * self.num_actions
-        first = (stage % self._stored_stages) * size
+        first = (stage % self.stored_stages) * size
         if isinstance(self.transitions, Dense):
             return self.transitions.rows[first : first + size]
         starts, successors, probabilities = self.transitions
@@ -198,8 +263,11 @@ class TabularCMDP:
         )
 
     def dense(self) -> TabularCMDP:
-        """Return the same model with dense transitions; L*S*A*S numbers, so only for small models."""
-        S, A, L = self.num_states, self.num_actions, self._stored_stages
+        """Return the same model with dense transitions: S*A*S numbers for each stored stage.
+
+        Raises InvalidModelError if they would not fit into memory.
+        """
+        S, A, L = self.num_states, self.num_actions, self.stored_stages
         if not self.is_sparse:
             return self
         check_memory(24.0 * L * S * A * S, f"dense transitions of {S:,} states and {A:,} actions")  # and two copies
@@ -210,11 +278,12 @@ class TabularCMDP:
         """Return the same model with compressed transitions."""
         if self.is_sparse:
             return self
-        matrices = [sparse.csr_array(self.transition_matrix(h)) for h in range(self._stored_stages)]
+        matrices = [sparse.csr_array(self.transition_matrix(h)) for h in range(self.stored_stages)]
         return self._with_transitions(matrices if len(matrices) == self.horizon else matrices[0])
 
     @property
-    def _stored_stages(self) -> int:
+    def stored_stages(self) -> int:
+        """How many kernels are stored: H, or 1 for all stages."""
         rows = len(self.transitions.rows) if isinstance(self.transitions, Dense) else len(self.transitions.starts) - 1
         return rows // (self.num_states * self.num_actions)
 
@@ -224,12 +293,12 @@ class TabularCMDP:
     def _with_transitions(self, transitions: Any) -> TabularCMDP:
         signals = self.signals[0], self.signals[1:]
         model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
-        return model._changed(features=self.features)
+        return model._changed(features=self.features, absorbing=self.absorbing)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"
         form = "sparse" if self.is_sparse else "dense"
-        stages = "stationary" if self._stored_stages == 1 else "per-stage"
+        stages = "stationary" if self.stored_stages == 1 else "per-stage"
         return (
             f"{type(self).__name__}({self.display.name!r}: {self.num_states} states, {self.num_actions} actions, "
             f"{self.horizon} stages, {constraints}, {form}, {stages})"
@@ -298,45 +367,6 @@ def _joined(parts: list[Any]) -> Any:
     return whole
 
 
-def _read_thresholds(value: Any, H: int) -> Floats:
-    bounds = np.atleast_1d(as_floats("thresholds", value, "a number or one for each constraint, [I]"))
-    if bounds.ndim != 1 or bounds.size == 0:
-        raise InvalidModelError(f"thresholds have shape {list(bounds.shape)}; expected a number or [I], I at least 1.")
-    bad = (bounds <= 0.0) | (bounds > H)
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise InvalidModelError(
-            f"thresholds[{i}] is {number(bounds[i])}; expected a value in (0, H] = (0, {H}]: a utility totals 0 to H."
-        )
-    return bounds
-
-
-def _read_signals(rewards: Any, utilities: Any, I: int, H: int, S: int, A: int) -> Floats:
-    """Return rewards and utilities as one array [1+I, L, S, A], L = 1 if all are stationary."""
-    reward = as_floats("rewards", rewards, f"[S,A] = [{S},{A}] or [H,S,A] = [{H},{S},{A}]")
-    if reward.shape not in {(S, A), (1, S, A), (H, S, A)}:
-        raise InvalidModelError(
-            f"rewards have shape {list(reward.shape)}; expected [S,A] = [{S},{A}] or [H,S,A] = [{H},{S},{A}]."
-        )
-    utility = as_floats("utilities", utilities, f"[I,H,S,A] = [{I},{H},{S},{A}]")
-    allowed = {(I, H, S, A), (I, 1, S, A)} | ({(S, A), (H, S, A), (1, S, A)} if I == 1 else {(I, S, A)})
-    if utility.shape not in allowed:
-        short = f"[S,A] or [H,S,A] = [{H},{S},{A}]" if I == 1 else f"[I,S,A] = [{I},{S},{A}]"
-        raise InvalidModelError(
-            f"utilities have shape {list(utility.shape)}; expected [I,H,S,A] = [{I},{H},{S},{A}] or {short}, "
-            f"I = {I} being the number of thresholds."
-        )
-    check_unit_interval("rewards", reward)
-    check_unit_interval("utilities", utility)
-    reward = reward.reshape(1, -1, S, A)
-    utility = utility.reshape(I, -1, S, A)
-    L = max(reward.shape[1], utility.shape[1])
-    signals = np.empty((1 + I, L, S, A))
-    signals[:1] = reward
-    signals[1:] = utility
-    return signals
-
-
 def _read_initial(value: Any, S: int) -> Floats:
     expected = f"a state in 0..{S - 1} or a distribution [S] = [{S}]"
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -354,9 +384,10 @@ def _read_initial(value: Any, S: int) -> Floats:
     return initial
 
 
-def _read_display(display: Any, I: int, S: int, A: int) -> Display:
+def _read_display(display: Any, I: int, S: int, A: int, quantities: tuple[Quantity, ...] = ()) -> Display:
+    """Return a display that fits a model; `quantities` are those that its rewards and costs were given with."""
     if display is None:
-        return Display.plain(I)
+        return replace(Display.plain(I), quantities=quantities) if quantities else Display.plain(I)
     if not isinstance(display, Display):
         raise InvalidModelError(f"display is {shown(display)} ({type(display).__name__}); expected an opdop.Display.")
     cells, arrows = (display.geometry.cells, display.geometry.arrows) if display.geometry else ((), ())
@@ -365,7 +396,11 @@ def _read_display(display: Any, I: int, S: int, A: int) -> Display:
         if len(found) not in (0, size):
             raise InvalidModelError(f"display has {len(found)} {name}; expected {size}, or none.")
     if not display.quantities:
-        return replace(display, quantities=Display.plain(I).quantities)
+        return replace(display, quantities=quantities or Display.plain(I).quantities)
+    if quantities:
+        raise InvalidModelError(
+            "the display has quantities, and costs, ranges or units make their own; expected a display without them."
+        )
     if len(display.quantities) != 1 + I:
         raise InvalidModelError(
             f"display has {len(display.quantities)} quantities; expected {1 + I}: the reward and each constraint."

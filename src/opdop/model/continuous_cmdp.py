@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from opdop.kernels import dynamic_programming
+from opdop.kernels.transitions import draw
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.continuous_features import CELLS_TOLERANCE, ContinuousFeatures, carry
 from opdop.model.densities import Density, draw_from, is_density, values_of
@@ -22,6 +22,7 @@ from opdop.model.policy import Policy
 from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
+from opdop.model.spaces import Axis, Space
 from opdop.model.validation import (
     ROW_SUM_TOLERANCE,
     Floats,
@@ -110,7 +111,8 @@ class ContinuousCMDP:
         """Return the discretisation on which policies are measured, with `cells` along each axis or the problem's own.
 
         Its states are the learner's nodes, then the centres of the cells, then given first states. Nodes have
-        probability zero; they are included because the learner stores its value functions there.
+        probability zero; they are included because the learner stores its value functions there. Raises
+        InvalidModelError if `cells` is not a whole number of at least 1, or if the kernels would not fit into memory.
         """
         cells = self.cells if cells is None else as_size("cells", cells)
         if cells == self.cells:
@@ -124,11 +126,14 @@ class ContinuousCMDP:
             yield cells, self.tabular(cells)
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> ContinuousSimulator:
-        """Return a simulator that draws states from the exact density."""
+        """Return a simulator that draws states from the exact density; see `ContinuousSimulator` for the arguments."""
         return ContinuousSimulator(self, seed=seed, noisy=noisy)
 
     def with_display(self, display: Display) -> ContinuousCMDP:
-        """Return the same problem with other words and units."""
+        """Return the same problem with the words and units of another display.
+
+        Raises InvalidModelError if these do not fit its sizes.
+        """
         problem = copy.copy(self)
         vars(problem).update(model=self.model.with_display(display))
         return problem
@@ -137,6 +142,15 @@ class ContinuousCMDP:
     def display(self) -> Display:
         """The problem's own words and units."""
         return self.model.display
+
+    @property
+    def space(self) -> Space:
+        """How the states of the discretisation are numbered: a state in [0, 1]^dim belongs to the cell around it."""
+        edges = np.arange(1, self.cells) / self.cells
+        axis = Axis.bins(edges.tolist())
+        return Space(
+            (axis,) * self.features.nodes.dim, (Axis(self.features.num_actions),), first=len(self.features.nodes)
+        )
 
     @property
     def num_states(self) -> float:
@@ -151,7 +165,11 @@ class ContinuousCMDP:
         return f"{len(nodes)} {nodes.name} nodes, measured on {self.cells} cells{axes}"
 
     def signals_at(self, stage: int, state: Floats, action: int) -> Floats:
-        """Return the mean of every signal [1+I] at a state [dim]."""
+        """Return the mean of every signal [1+I] at a stage, a state [dim] and an action.
+
+        Raises InvalidParameterError if there is no such stage or action, and InvalidModelError if the state has another
+        shape or a mean is not in [0, 1].
+        """
         stage, action = as_index("stage", stage, self.horizon), as_index("action", action, self.features.num_actions)
         state = as_vector("state", state, self.features.nodes.dim, "dim")
         varphi = self.features.signal_features(state[None])[0, action]
@@ -200,27 +218,31 @@ class ContinuousCMDP:
 class ContinuousSimulator:
     """Plays episodes with states in [0, 1]^dim, drawn from the exact density; the same seed gives the same episodes.
 
-    An episode's states are [H+1, dim]. With `noisy` the observed signals are 0 or 1 with the model's means.
+    An episode's states are [H+1, dim]. With `noisy` the observed signals are 0 or 1 with the model's means. Raises
+    InvalidModelError if `problem` is not a ContinuousCMDP, and InvalidParameterError if `seed` or `noisy` is wrong.
     """
 
     def __init__(self, problem: ContinuousCMDP, *, seed: Seed = 0, noisy: bool = False) -> None:
         if not isinstance(problem, ContinuousCMDP):
-            raise InvalidModelError(f"problem is {shown(problem)}; expected a ContinuousCMDP; others: ModelSimulator.")
+            raise InvalidModelError(f"problem is {shown(problem)}; expected a ContinuousCMDP.")
         self.continuous = problem
         self.problem: Problem = problem
         self.noisy = as_flag("noisy", noisy)
         self.generator = as_generator(seed)
 
     def play(self, policy: Policy) -> Episode:
-        """Play one episode with a policy that has probabilities at every state, as continuous learners propose."""
+        """Play one episode of a policy that has probabilities at every state, as continuous learners do; return it.
+
+        Raises InvalidModelError if the policy returns no probabilities at a state.
+        """
         problem, random = self.continuous, self.generator
         H, J, features = problem.horizon, len(problem.signal_weights), problem.features
         states, actions = np.empty((H + 1, features.nodes.dim)), np.empty(H, dtype=np.int64)
         signals = np.empty((J, H))
-        states[0] = self._first()
+        states[0] = self.first()
         for h in range(H):
             chances = _chances(policy, h, states[h], features.num_actions)
-            a = int(dynamic_programming.draw(chances, random.random()))
+            a = int(draw(chances, random.random()))
             actions[h] = a
             signals[:, h] = problem.signals_at(h, states[h], a)
             if self.noisy:
@@ -229,19 +251,20 @@ class ContinuousSimulator:
             states[h + 1] = features.draw(weights, states[h], a, random)
         return Episode(states, actions, signals)
 
-    def _first(self) -> Floats:
+    def first(self) -> Floats:
+        """Draw the first state [dim] of an episode."""
         initial = self.continuous.initial
         if isinstance(initial, Density):
             return draw_from(initial, self.generator.random(initial.dim))
         points, chances = initial
-        return np.asarray(points[int(dynamic_programming.draw(chances, self.generator.random()))])
+        return np.asarray(points[int(draw(chances, self.generator.random()))])
 
     def state(self) -> dict[str, Any]:
         """Return all that the next episodes depend on, as JSON data."""
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Go back to a state that `state` returned; raises OpdopError if it is none."""
+        """Return to a state that `state` returned; raises OpdopError if it is not one."""
         restore_generator(self.generator, state)
 
 
@@ -284,7 +307,7 @@ def _read_initial(initial: Any, dim: int) -> Density | tuple[Floats, Floats]:
 
 
 def _chances(policy: Any, stage: int, state: Floats, A: int) -> Floats:
-    """Return a policy's action probabilities [A] at a state, as they are; raise if they are none."""
+    """Return a policy's action probabilities [A] at a state; raise InvalidModelError if they are not probabilities."""
     if not isinstance(policy, Policy):
         raise InvalidModelError(f"policy is {shown(policy)}; expected one with probabilities(stage, state).")
     chances = as_vector("the policy", call("the policy", policy.probabilities, stage, state), A, "A")

@@ -48,7 +48,7 @@ class TruncatedNormal:
             value = as_number(name, getattr(self, name), "a finite number", error=InvalidModelError)
             object.__setattr__(self, name, value)
         if not self.deviation > 0.0:
-            raise InvalidModelError(f"{self} is no density; expected a finite mean and a positive deviation.")
+            raise InvalidModelError(f"{self} is not a density; expected a finite mean and a positive deviation.")
         low, high = self._ends
         if not high - low > 1e-12:
             raise InvalidModelError(f"{self} has no mass in [0, 1]; expected a mean nearer to it.")
@@ -121,21 +121,21 @@ class Product:
     def pdf(self, points: Floats) -> Floats:
         """Return the density [n] at points [n, dim]."""
         points = _points(points, self.dim)
-        return np.asarray(np.prod([part.pdf(points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
+        return np.asarray(np.prod([values_of(part, points[:, i : i + 1]) for i, part in enumerate(self.parts)], axis=0))
 
     def draw(self, uniforms: Floats) -> Floats:
         """Return the point [dim] of uniforms [dim]."""
         uniforms = as_vector("uniforms", uniforms, self.dim, "dim")
-        return np.concatenate([part.draw(uniforms[i : i + 1]) for i, part in enumerate(self.parts)])
+        return np.concatenate([draw_from(part, uniforms[i : i + 1]) for i, part in enumerate(self.parts)])
 
 
 def is_density(value: Any, dim: int) -> bool:
-    """Return whether a value is a density in dimension `dim`; a class of densities is none."""
+    """Return whether a value, not a class, is a density in dimension `dim`."""
     return isinstance(value, Density) and not isinstance(value, type) and value.dim == dim
 
 
 def values_of(density: Density, points: Floats) -> Floats:
-    """Return a density's values [n] at points [n, dim], checked: somebody else may have written it."""
+    """Return a density's values [n] at points [n, dim], checked, because users write densities of their own."""
     values = as_vector("the density", call("the density", density.pdf, points), len(points), "n")
     if values.min() < 0.0:
         at = points[int(np.argmin(values))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from opdop.model.errors import InvalidModelError
-from opdop.model.validation import as_number, as_text, as_whole, shown
+from opdop.model.validation import as_number, as_text, as_whole, call, shown
 
 _LARGEST_MAP = 10_000_000  # cells
 Item = TypeVar("Item")
@@ -40,7 +40,7 @@ class Quantity:
             _set(self, {name: value})
 
     def shown(self, value: float) -> float:
-        """Return an episode total in the problem's own units."""
+        """Return an episode total, the value of a signal, in the problem's own units."""
         return self.offset + self.scale * value
 
     def shown_difference(self, difference: float) -> float:
@@ -48,13 +48,35 @@ class Quantity:
         return self.scale * difference
 
     def text(self, value: float, digits: int = 4) -> str:
-        """Return an episode total as text with its unit."""
+        """Return the value of an episode total as text, with so many significant digits and its unit."""
         return f"{self.shown(value):.{digits}f} {self.unit}".rstrip()
 
     def constraint(self, threshold: float) -> str:
         """Return the constraint "value >= threshold" as text, in the problem's own units."""
         sign = "<=" if self.scale < 0 else ">="
         return f"{self.name} {sign} {self.shown(threshold):g} {self.unit}".rstrip()
+
+
+def price_scale(reward: Quantity, constraint: Quantity) -> float:
+    """Return what one model unit of a multiplier is in own units: reward per unit of the constraint."""
+    return abs(reward.scale) / abs(constraint.scale) if constraint.scale else float("inf")
+
+
+def worth(reward: Quantity, constraint: Quantity, multiplier: float) -> str:
+    """Return a multiplier, in model units, as a sentence in own units.
+
+    >>> worth(Quantity("profit", "dollars", 19.0), Quantity("overtime", "hours", -2.0, 20.0), 0.5)
+    'one more hour of budget is worth 4.75 dollars of profit'
+    >>> worth(Quantity("reward"), Quantity("utility 0"), 0.5)
+    'one unit less of threshold is worth 0.5 of reward'
+    """
+    price = f"{multiplier * price_scale(reward, constraint):.4g} {reward.unit}".rstrip()
+    unit = constraint.unit or "unit"
+    if unit.endswith("s") and not unit.endswith("ss") and len(unit) > 2:
+        unit = unit[:-1]
+    what = f"one more {unit} of budget" if constraint.scale < 0 else f"one {unit} less of threshold"
+    verb = "saves" if reward.scale < 0 else "is worth"
+    return f"{what} {verb} {price} of {reward.name}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +134,7 @@ class Display:
 
     @classmethod
     def plain(cls, constraints: int) -> Display:
-        """Return the display of a model without names and units."""
+        """Return the display of a model with a number of constraints, without names and units."""
         return cls("model", quantities=(Quantity("reward"), *(Quantity(f"utility {i}") for i in range(constraints))))
 
 
@@ -126,13 +148,13 @@ def _each(name: str, values: Any, check: Callable[[str, Any], Item]) -> tuple[It
     """Return a sequence as a tuple, each entry checked."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise InvalidModelError(f"{name} is {shown(values)} ({type(values).__name__}); expected a tuple.")
-    return tuple(check(f"{name}[{i}]", value) for i, value in enumerate(values))
+    return tuple(check(f"{name}[{i}]", value) for i, value in enumerate(call(f"reading {name}", tuple, values)))
 
 
 def _items(name: str, values: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(values, Mapping):
         raise InvalidModelError(f"{name} is {shown(values)} ({type(values).__name__}); expected a dict.")
-    return values.items()
+    return tuple(call(f"reading {name}", values.items))
 
 
 def _quantity(name: str, value: Any) -> Quantity:

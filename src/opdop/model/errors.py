@@ -23,7 +23,7 @@ class InvalidParameterError(OpdopError, ValueError):
 
 
 class InfeasibleError(OpdopError, ValueError):
-    """No policy satisfies all constraints.
+    """No policy satisfies all constraints; `message` says by how much.
 
     `best_utilities` [I] are those of the policy whose largest shortfall is smallest; `slater_gap` is minus that
     shortfall.
@@ -40,6 +40,6 @@ class InfeasibleError(OpdopError, ValueError):
 
 
 def suggestion(wrong: object, known: Iterable[str], *, lead: str = " Did you mean") -> str:
-    """Return " Did you mean 'x'?" for the known name nearest to a wrong one, or nothing if none is near."""
+    """Return `lead` and the known name nearest to a wrong one, " Did you mean 'x'?", or nothing if none is near."""
     near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5) if isinstance(wrong, str) else []
     return f"{lead} {near[0]!r}?" if near else ""

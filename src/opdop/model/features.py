@@ -21,6 +21,7 @@ from opdop.model.validation import (
     as_floats,
     as_number,
     as_size,
+    as_text,
     as_vector,
     check_memory,
     check_sparse_rows,
@@ -58,6 +59,12 @@ class Features:
         """Check that all sizes fit: compiled code would read and write beyond arrays that do not."""
         for name in ("num_states", "num_actions", "kernel_dim", "signal_dim"):
             object.__setattr__(self, name, as_size(name, getattr(self, name)))
+        object.__setattr__(self, "name", as_text("the name of the features", self.name))
+        if self.carried is not None:
+            from opdop.model.continuous_features import Carried  # late: it imports this module
+
+            if not isinstance(self.carried, Carried):
+                raise InvalidModelError(f"carried is {shown(self.carried)}; expected Carried, or None.")
         for name in ("kernel_norm", "signal_norm"):
             value = as_number(name, getattr(self, name), "a bound on a norm, above 0", error=InvalidModelError)
             object.__setattr__(self, name, value)
@@ -82,7 +89,10 @@ class Features:
         return 1.0 if self.form is None else float(np.sqrt((self.varphi**2).sum(axis=0).max()))
 
     def integrate(self, v: Any) -> Floats:
-        """Return phi(x, a) = sum_y psi(x, a, y) V(y), [S, A, d1], for V [S]."""
+        """Return phi(x, a) = sum_y psi(x, a, y) v(y), [S, A, d1], for v [S].
+
+        Raises InvalidModelError if v has another shape, or if phi would not fit into memory.
+        """
         S, A = self.num_states, self.num_actions
         values = as_vector("V", v, S, "S")
         check_memory(16.0 * S * A * self.kernel_dim, f"phi of {S:,} states and {A:,} actions, d1 = {self.kernel_dim:,}")
@@ -95,7 +105,7 @@ class Features:
         return out.reshape(self.kernel_dim, A, S).transpose(2, 1, 0).copy()
 
     def signal_features(self) -> Floats:
-        """Return varphi as [S, A, d2]."""
+        """Return varphi as [S, A, d2]; raises InvalidModelError if it would not fit into memory."""
         S, A = self.num_states, self.num_actions
         if self.form is None:
             check_memory(8.0 * (S * A) ** 2, f"varphi of {S:,} states and {A:,} actions")
@@ -103,7 +113,10 @@ class Features:
         return self.varphi.reshape(self.signal_dim, A, S).transpose(2, 1, 0).copy()
 
     def kernel(self, weights: Floats) -> Any:
-        """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense."""
+        """Return the kernel of weights [d1] as [S*A, S]: scipy.sparse for a sparse form, else dense.
+
+        Raises InvalidModelError if weights have another shape.
+        """
         S, A = self.num_states, self.num_actions
         weights = as_vector("weights", weights, self.kernel_dim, "d1")
         if self.form is None:
@@ -117,7 +130,7 @@ class Features:
         return np.einsum("yip,i->py", self.form.psi, weights)[_turned(A, S)]
 
     def signals(self, weights: Floats) -> Floats:
-        """Return the signal of weights [d2] as [S, A]."""
+        """Return the signal of weights [d2] as [S, A]; raises InvalidModelError if they have another shape."""
         S, A = self.num_states, self.num_actions
         weights = as_vector("weights", weights, self.signal_dim, "d2")
         return weights.reshape(S, A) if self.form is None else self._by_state(weights @ self.varphi)
@@ -247,7 +260,7 @@ def _listed(components: Sequence[Any]) -> Listed:
 
 
 def _turned(m: int, n: int) -> NDArray[np.int64]:
-    """Return where the rows of a table by the second of two indices, of m and n values, are in one by the first."""
+    """Return the order in which rows i * n + j of a table, i < m and j < n, become rows j * m + i."""
     return np.arange(m * n).reshape(m, n).T.ravel()
 
 

@@ -56,18 +56,21 @@ class Problem(Protocol):
         ...
 
     def with_display(self, display: Display) -> Self:
-        """Return the same problem with other words and units."""
+        """Return the same problem with the words and units of another display."""
         ...
 
     def simulator(self, *, seed: Seed = 0, noisy: bool = False) -> KnownSimulator:
-        """Return a simulator of the exact problem; with `noisy`, observed signals are 0 or 1 with the true means."""
+        """Return a simulator of the exact problem; the same seed gives the same episodes.
+
+        With `noisy`, observed signals are 0 or 1 with the true means.
+        """
         ...
 
 
 def as_tabular(problem: Any) -> TabularCMDP:
     """Return the finite model of a problem, in which it is solved and measured.
 
-    Raises InvalidModelError if it is no problem.
+    Raises InvalidModelError if it is not a problem.
     """
     from opdop.model.cmdp import TabularCMDP  # late: it imports this module
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
+from opdop.kernels.transitions import draw
+from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import Policy, PolicyMixture, fitting_table
@@ -30,7 +32,7 @@ class Episode:
     signals: Floats  # [1+I, H], 0 the reward
 
     def __post_init__(self) -> None:
-        """Make arrays of what is none; whether they fit a task is checked where an episode is learnt from."""
+        """Convert all fields to arrays; `Task.checked` checks whether they fit a task."""
         for name in ("states", "actions", "signals"):
             value = getattr(self, name)
             if not isinstance(value, np.ndarray):
@@ -44,8 +46,24 @@ class Simulator(Protocol):
     """Anything that plays one episode with a policy."""
 
     def play(self, policy: Policy) -> Episode:
-        """Play one episode."""
+        """Play one episode of a policy and return it."""
         ...
+
+
+@runtime_checkable
+class DescribedSimulator(Simulator, Protocol):
+    """A simulator whose model is not known, but which says what a learner is told, and in which units."""
+
+    horizon: int
+    num_states: int
+    num_actions: int
+    thresholds: Floats  # [I]
+    initial: Floats  # [S]
+    noisy: bool
+    stationary: bool  # kernel and signals are the same at every stage
+    absorbing: int | None
+    rest: Floats | None  # [1+I]
+    display: Display
 
 
 @runtime_checkable
@@ -66,14 +84,15 @@ class CompiledSimulator(KnownSimulator, Protocol):
         ...
 
     def draw(self, episodes: int) -> Floats:
-        """Draw the uniforms of the next episodes, one row for each."""
+        """Draw and return the uniforms of the next episodes, one row for each."""
         ...
 
 
 class ModelSimulator:
     """Plays episodes in a known model; the same seed gives the same episodes.
 
-    With `noisy` the observed signals are 0 or 1 with the model's means, otherwise the means themselves.
+    With `noisy` the observed signals are 0 or 1 with the means of `cmdp`, otherwise the means themselves. Raises
+    InvalidModelError if `cmdp` is not a TabularCMDP, and InvalidParameterError if `seed` or `noisy` is wrong.
     Each episode takes `uniforms_per_episode` uniforms from one stream in a fixed order; the compiled loop takes them in
     the same order, and so plays the same episodes.
     """
@@ -94,10 +113,13 @@ class ModelSimulator:
         )
 
     def play(self, policy: Policy | PolicyMixture | Floats) -> Episode:
-        """Play one episode; of a mixture, first draw the part that plays it."""
+        """Play one episode of a policy and return it; of a mixture, first draw the part that plays it.
+
+        Raises InvalidModelError if the policy does not fit the model.
+        """
         cmdp = self.cmdp
         if isinstance(policy, PolicyMixture):
-            policy = policy.parts[dynamic_programming.draw(policy.weights, self.generator.random())]
+            policy = policy.parts[draw(policy.weights, self.generator.random())]
         table = fitting_table(policy, cmdp.horizon, cmdp.num_states, cmdp.num_actions)
         states = np.empty(cmdp.horizon + 1, dtype=np.int64)
         actions = np.empty(cmdp.horizon, dtype=np.int64)
@@ -109,7 +131,7 @@ class ModelSimulator:
         return Episode(states, actions, signals)
 
     def draw(self, episodes: int) -> Floats:
-        """Draw the uniforms of the next episodes, [episodes, uniforms_per_episode]."""
+        """Draw and return the uniforms of the next episodes, [episodes, uniforms_per_episode]."""
         return self.generator.random((episodes, self.uniforms_per_episode))
 
     @property
@@ -122,7 +144,7 @@ class ModelSimulator:
         return dict(self.generator.bit_generator.state)
 
     def restore(self, state: Any) -> None:
-        """Return to a saved state; raises OpdopError if it is none."""
+        """Return to a saved state; raises OpdopError if it is not one."""
         restore_generator(self.generator, state)
 
 

@@ -37,7 +37,7 @@ def shown(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text without control characters, overrides of the direction, and other letters that nobody sees.
+    """Return a text without control characters, marks of writing direction, and other invisible characters.
 
     >>> printable("two\\nlines, \\x1b[31mred")
     'two lines, [31mred'
@@ -49,14 +49,14 @@ def printable(text: str) -> str:
 
 
 def as_text(name: str, value: Any) -> str:
-    """Return a text without letters that a terminal or a figure must not get; raise if it is no text."""
+    """Return a text without invisible characters; raise InvalidModelError if it is not a text."""
     if not isinstance(value, str):
         raise InvalidModelError(f"{name} is {shown(value)} ({type(value).__name__}); expected text.")
     return printable(str(value))
 
 
 def as_flag(name: str, value: Any) -> bool:
-    """Return a truth value; a text such as "no" is none."""
+    """Return True or False; raise InvalidParameterError for anything else, such as the text "no"."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise InvalidParameterError(f"{name} is {shown(value)} ({type(value).__name__}); expected True or False.")
@@ -91,13 +91,13 @@ def as_generator(seed: Any) -> np.random.Generator:
         if isinstance(seed, (bool, np.bool_)):
             raise TypeError
         return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # a foreign object may raise anything while it is read
         expected = "a whole number, at least 0, a SeedSequence or a Generator"
         raise InvalidParameterError(f"seed is {shown(seed)}; expected {expected}.") from error
 
 
 def restore_generator(generator: np.random.Generator, state: Any) -> None:
-    """Set a generator to a saved state; raise OpdopError if it is none of this kind of generator."""
+    """Set a generator to a saved state; raise OpdopError if it is not a state of this kind of generator."""
     before = generator.bit_generator.state
     try:
         generator.bit_generator.state = state
@@ -229,7 +229,8 @@ def check_unit_interval(name: str, values: Floats) -> None:
         f"{place(name, index)} is {number(values[index])}; signals must lie in [0, 1], and {name} spans "
         f"[{number(low)}, {number(high)}]. "
         f"Rescale: (value - {min(low, 0.0):g}) / {spread:g} for a reward; 1 - cost / max_cost with threshold "
-        f"H - budget / max_cost for a cost that must stay below a budget."
+        f"H - budget / max_cost for a cost that must stay below a budget. TabularCMDP does so itself if it is told a "
+        f"range, as in reward_range=(low, high), or given costs= with budgets=."
     )
 
 
@@ -298,7 +299,7 @@ def read_sparse(label: str, matrix: Any) -> Any:
 
 
 def _is_sound(matrix: Any) -> bool:
-    """Return whether the arrays of a sparse matrix fit each other and its shape; may raise if they are no arrays."""
+    """Return whether the arrays of a sparse matrix fit each other and its shape; may raise if they are not arrays."""
     rows, columns = matrix.shape
     if matrix.format == "coo":
         i, j = matrix.coords

@@ -3,14 +3,18 @@
 from opdop.planning.column_generation import solve_by_column_generation
 from opdop.planning.dual_walk import solve_by_dual_walk
 from opdop.planning.lp import LP_TOLERANCE, solve_lp
-from opdop.planning.optimum import Optimum
+from opdop.planning.optimum import Corner, MixedCorners, ModelOracle, Optimum, Oracle
 from opdop.planning.refinement import Refinement, refine
-from opdop.planning.solver import solve
+from opdop.planning.solver import solve, solve_by_oracle
 from opdop.planning.values import Values, evaluate, occupancy, policy_with_occupancy, to_markov, value_functions
 
 __all__ = [
     "LP_TOLERANCE",
+    "Corner",
+    "MixedCorners",
+    "ModelOracle",
     "Optimum",
+    "Oracle",
     "Refinement",
     "Values",
     "evaluate",
@@ -20,6 +24,7 @@ __all__ = [
     "solve",
     "solve_by_column_generation",
     "solve_by_dual_walk",
+    "solve_by_oracle",
     "solve_lp",
     "to_markov",
     "value_functions",

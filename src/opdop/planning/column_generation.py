@@ -15,7 +15,17 @@ from scipy.optimize import linprog
 from opdop.model import Problem, as_tabular
 from opdop.model.validation import Floats
 from opdop.planning.exact_simplex import best_mixture
-from opdop.planning.optimum import FEASIBILITY, ROUNDING, Corner, Optimum, Oracle, assemble, settle_slater_gap
+from opdop.planning.optimum import (
+    FEASIBILITY,
+    ROUNDING,
+    Corner,
+    MixedCorners,
+    ModelOracle,
+    Optimum,
+    Oracle,
+    as_optimum,
+    settle_slater_gap,
+)
 
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
 # HiGHS's tolerances are absolute, and it takes coefficients below 1e-9 for zero: so rows are divided by their largest
@@ -24,30 +34,36 @@ _SHIFT = 2.0
 
 
 def solve_by_column_generation(problem: Problem) -> Optimum:
-    """Return the exact optimum of a model with any number of constraints.
+    """Return the exact optimum of a problem with any number of constraints.
 
     Raises InfeasibleError if no policy satisfies all of them.
     """
-    cmdp = as_tabular(problem)
-    oracle = Oracle(cmdp)
-    I = cmdp.num_constraints
+    oracle = ModelOracle(as_tabular(problem))
+    return as_optimum(oracle, generate_columns(oracle))
+
+
+def generate_columns(oracle: Oracle) -> MixedCorners:
+    """Return the optimum over what an oracle with any number of thresholds can answer.
+
+    Raises InfeasibleError if no mixture of its policies reaches all of them.
+    """
+    I, H = len(oracle.thresholds), oracle.horizon
     reward = np.eye(1 + I)[0]
     greedy = oracle.best(reward, second=1.0 - reward)
     pool = [greedy, *(oracle.best(prices, second=reward) for prices in np.eye(1 + I)[1:])]
 
     weights = _widen_gap(oracle, pool)
     slater = weights @ _totals(pool)
-    slack = float((slater[1:] - cmdp.thresholds).min())
-    slater_gap = settle_slater_gap(cmdp, slack, slater[1:])
+    slack = float((slater[1:] - oracle.thresholds).min())
+    slater_gap = settle_slater_gap(oracle, slack, slater[1:])
     # Without slack the thresholds are attained only up to rounding, which must not make the master infeasible.
-    thresholds = np.minimum(cmdp.thresholds, slater[1:]) if slater_gap == 0.0 else cmdp.thresholds
+    thresholds = np.minimum(oracle.thresholds, slater[1:]) if slater_gap == 0.0 else oracle.thresholds
 
     if (greedy.totals[1:] >= thresholds).all():
         weights, dual = np.eye(len(pool))[0], np.zeros(I)
     else:
-        weights, dual = _raise_reward(oracle, pool, thresholds, room=0.0 if slater_gap else FEASIBILITY * cmdp.horizon)
-    return assemble(
-        oracle,
+        weights, dual = _raise_reward(oracle, pool, thresholds, room=0.0 if slater_gap else FEASIBILITY * H)
+    return MixedCorners.of(
         pool,
         weights,
         dual=dual,
@@ -60,7 +76,7 @@ def solve_by_column_generation(problem: Problem) -> Optimum:
 
 def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
     """Add columns until a mixture of the pool has the largest possible smallest slack; return its weights."""
-    thresholds, H = oracle.cmdp.thresholds, oracle.cmdp.horizon
+    thresholds, H = oracle.thresholds, oracle.horizon
     reward = np.eye(1 + len(thresholds))[0]
     exactly = False
     while True:
@@ -89,7 +105,7 @@ def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats, room: 
     Without slack the multipliers are not bounded. Exact arithmetic then needs `room` below the thresholds, as much as
     cannot be told from zero; HiGHS has its tolerance.
     """
-    H, exactly = oracle.cmdp.horizon, False
+    H, exactly = oracle.horizon, False
     while True:
         totals = _totals(pool)
         slacks = totals[:, 1:] - thresholds  # [M, I]

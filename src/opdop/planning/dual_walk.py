@@ -10,25 +10,34 @@ from __future__ import annotations
 import numpy as np
 
 from opdop.model import InvalidParameterError, Problem, as_tabular
-from opdop.planning.optimum import ROUNDING, Optimum, Oracle, assemble, settle_slater_gap
+from opdop.planning.optimum import ROUNDING, MixedCorners, ModelOracle, Optimum, Oracle, as_optimum, settle_slater_gap
 
 
 def solve_by_dual_walk(problem: Problem) -> Optimum:
-    """Return the exact optimum of a model with one constraint.
+    """Return the exact optimum of a problem with one constraint.
 
     Raises InfeasibleError if no policy satisfies it, and InvalidParameterError if there are several.
     """
     cmdp = as_tabular(problem)
     if cmdp.num_constraints != 1:
         raise InvalidParameterError(f"the dual walk is for one constraint; this model has {cmdp.num_constraints}.")
-    oracle = Oracle(cmdp)
+    oracle = ModelOracle(cmdp)
+    return as_optimum(oracle, walk_dual(oracle))
+
+
+def walk_dual(oracle: Oracle) -> MixedCorners:
+    """Return the optimum over what an oracle with one threshold can answer.
+
+    Raises InfeasibleError if none of its policies reaches the threshold.
+    """
+    H = oracle.horizon
     greedy = oracle.best([1.0, 0.0], second=[0.0, 1.0])  # Y = 0
     safest = oracle.best([0.0, 1.0], second=[1.0, 0.0])  # Y = infinity
-    slater_gap = settle_slater_gap(cmdp, float(safest.totals[1] - cmdp.thresholds[0]), safest.totals[1:])
-    threshold = min(float(cmdp.thresholds[0]), float(safest.totals[1]))
+    slater_gap = settle_slater_gap(oracle, float(safest.totals[1] - oracle.thresholds[0]), safest.totals[1:])
+    threshold = min(float(oracle.thresholds[0]), float(safest.totals[1]))
 
     short, beyond, dual = greedy, safest, 0.0
-    if greedy.totals[1] >= threshold - ROUNDING * cmdp.horizon:
+    if greedy.totals[1] >= threshold - ROUNDING * H:
         short = beyond = greedy
     while short is not beyond:
         (r_short, g_short), (r_beyond, g_beyond) = short.totals, beyond.totals
@@ -36,7 +45,7 @@ def solve_by_dual_walk(problem: Problem) -> Optimum:
         found = oracle.best([1.0, dual], second=[0.0, 1.0])
         line = r_short + dual * g_short
         above = found.totals[0] + dual * found.totals[1] - line
-        if above <= ROUNDING * cmdp.horizon * (1.0 + dual) or dual == previous:
+        if above <= ROUNDING * H * (1.0 + dual) or dual == previous:
             break
         if found.totals[1] >= threshold:
             beyond = found
@@ -45,8 +54,7 @@ def solve_by_dual_walk(problem: Problem) -> Optimum:
 
     span = beyond.totals[1] - short.totals[1]
     share = 1.0 if short is beyond else float(np.clip((threshold - short.totals[1]) / span, 0.0, 1.0))
-    return assemble(
-        oracle,
+    return MixedCorners.of(
         [short, beyond],
         np.array([1.0 - share, share]),
         dual=np.array([dual]),

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from opdop.model import OpdopError, Problem, TabularCMDP, as_tabular
 from opdop.model.validation import Floats, check_memory
-from opdop.planning.optimum import Optimum, settle_slater_gap
+from opdop.planning.optimum import ModelOracle, Optimum, settle_slater_gap
 from opdop.planning.values import Values, policy_with_occupancy
 
 # The absolute accuracy of the LP's answers (HiGHS's own feasibility tolerance).
@@ -19,14 +19,17 @@ _INFEASIBLE = 2  # linprog's status
 
 
 def solve_lp(problem: Problem) -> Optimum:
-    """Return the exact optimum by three linear programs: largest slack, largest reward, and without constraints."""
+    """Return the optimum of a problem by three linear programs: largest slack, largest reward, and without constraints.
+
+    Raises InfeasibleError if no policy satisfies all constraints.
+    """
     cmdp = as_tabular(problem)
     flow, inflow, signals = occupancy_program(cmdp)
     slack = _solve_slack(cmdp, flow, inflow, signals)
     slater = signals @ slack.x[:-1]
     gap = float(slack.x[-1])
     # HiGHS cannot tell a threshold that is just attainable from one that is missed by its tolerance.
-    slater_gap = settle_slater_gap(cmdp, max(gap, 0.0) if gap > -LP_TOLERANCE else gap, slater[1:])
+    slater_gap = settle_slater_gap(ModelOracle(cmdp), max(gap, 0.0) if gap > -LP_TOLERANCE else gap, slater[1:])
     best = maximise_reward(flow, inflow, signals, cmdp.thresholds if slater_gap else cmdp.thresholds - LP_TOLERANCE)
     free = maximise_reward(flow, inflow, signals, np.zeros(cmdp.num_constraints))
     totals = signals @ best.x
@@ -43,6 +46,8 @@ def solve_lp(problem: Problem) -> Optimum:
         slater=Values.of(slater),
         method="linear program (HiGHS)",
         passes=0,
+        quantities=cmdp.display.quantities,
+        thresholds=cmdp.thresholds,
     )
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
-from opdop.model import InfeasibleError, TabularCMDP, TabularPolicy
+from opdop.kernels.balls import Balls
+from opdop.kernels.ellipsoids import BlockEllipsoids, Ellipsoids
+from opdop.kernels.transitions import Transitions
+from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
+from opdop.model.display import price_scale, worth
 from opdop.model.validation import Floats, check_memory
 from opdop.planning.values import Values, policy_with_occupancy
 
@@ -19,7 +24,7 @@ ROUNDING = 1e-13
 FEASIBILITY = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
     """The largest reward under all constraints, a policy that attains it, and the multipliers that prove it.
 
@@ -35,6 +40,10 @@ class Optimum:
         slater: the values of the max-slack policy, which attains the Slater gap.
         method: how the optimum was found.
         passes: the number of backward inductions; 0 for a linear program.
+        quantities: the names and units of the problem.
+        thresholds: those of the problem, [I].
+
+    Numbers are in model units, those of signals in [0, 1]; `in_units`, `prices` and `print` give own units.
     """
 
     value: float
@@ -47,6 +56,38 @@ class Optimum:
     slater: Values
     method: str
     passes: int
+    quantities: tuple[Quantity, ...] = ()  # [1+I], the reward first; () shows model units
+    thresholds: Floats | None = None  # [I]
+
+    def in_units(self) -> dict[str, float]:
+        """Return the expected totals of `policy` in own units, by the names of the reward and the constraints."""
+        totals = [self.value, *map(float, self.utility_values)]
+        return {quantity.name: quantity.shown(total) for quantity, total in zip(self._shown, totals, strict=True)}
+
+    def prices(self) -> dict[str, float]:
+        """Return by name what one more unit of each budget, or one less of each threshold, is worth in own units."""
+        reward, *constrained = self._shown
+        return {
+            quantity.name: float(dual) * price_scale(reward, quantity)
+            for quantity, dual in zip(constrained, self.dual, strict=True)
+        }
+
+    @property
+    def _shown(self) -> tuple[Quantity, ...]:
+        return self.quantities or Display.plain(len(self.dual)).quantities
+
+    def __str__(self) -> str:
+        """Return the value, and for each constraint its total and its price, in own units."""
+        reward, *constrained = self._shown
+        lines = [f"{reward.name}: {reward.shown(self.value):.6g} {reward.unit}".rstrip()]
+        for i, quantity in enumerate(constrained):
+            bound = quantity.name if self.thresholds is None else quantity.constraint(float(self.thresholds[i]))
+            price = worth(reward, quantity, float(self.dual[i])) if self.active[i] else "it costs nothing"
+            lines.append(f"{bound}: {quantity.shown(float(self.utility_values[i])):.6g}; {price}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Optimum({'; '.join(str(self).splitlines())})"
 
     @property
     def price(self) -> float:
@@ -62,8 +103,76 @@ class Corner:
     totals: Floats  # [1+I]
 
 
-class Oracle:
-    """Finds the deterministic policy that is best for a weighted sum of signals, by one backward induction."""
+class Oracle(Protocol):
+    """What the dual walk and column generation ask: the policy that is best for a weighted sum of signals."""
+
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the utilities, [I]."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """H, the largest value that a signal can have."""
+        ...
+
+    def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
+        """Return a policy that maximises `weights` [1+I], none negative; among several, one best for `second`."""
+        ...
+
+    def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
+        """Return the error for constraints that cannot be satisfied.
+
+        `gap` is the negative largest slack, `utilities` [I] are the max-slack policy's.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MixedCorners:
+    """The constrained optimum as an oracle's answers show it: corners, their shares, and what proves them optimal."""
+
+    corners: tuple[Corner, ...]
+    shares: Floats  # [corners], none 0
+    dual: Floats  # [I]
+    slater_gap: float
+    unconstrained: Corner
+    slater: Floats  # [1+I], the values of the max-slack policy
+    method: str
+
+    @classmethod
+    def of(
+        cls,
+        corners: Sequence[Corner],
+        weights: Floats,
+        *,
+        dual: Floats,
+        slater_gap: float,
+        unconstrained: Corner,
+        slater: Floats,
+        method: str,
+    ) -> MixedCorners:
+        """Return a mixture of corners with weights [corners], of any sum; corners of weight zero are left out.
+
+        The other arguments are the fields: the multipliers `dual` [I], the `slater_gap`, the `unconstrained` corner,
+        the totals `slater` [1+I] of the max-slack policy, and the name of the `method`.
+        """
+        used = [m for m in range(len(corners)) if weights[m] > 0.0]
+        shares = weights[used] / weights[used].sum()
+        return cls(tuple(corners[m] for m in used), shares, dual, slater_gap, unconstrained, slater, method)
+
+    @property
+    def totals(self) -> Floats:
+        """The values of the mixture, [1+I]."""
+        totals: Floats = self.shares @ np.array([corner.totals for corner in self.corners])
+        return totals
+
+
+class ModelOracle:
+    """Finds the deterministic policy of `cmdp` that is best for a weighted sum of signals, by one backward induction.
+
+    Raises InvalidModelError if solving the model would not fit into memory.
+    """
 
     def __init__(self, cmdp: TabularCMDP) -> None:
         H, S, A, I = cmdp.horizon, cmdp.num_states, cmdp.num_actions, cmdp.num_constraints
@@ -72,82 +181,105 @@ class Oracle:
         self.cmdp = cmdp
         self.passes = 0
 
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the utilities, [I]."""
+        return self.cmdp.thresholds
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.cmdp.horizon
+
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
-        """Maximise `weights` [1+I]; among policies that do, up to rounding, prefer those best for `second`."""
+        """Return a policy that maximises `weights` [1+I]; among several, up to rounding, one best for `second`."""
         cmdp = self.cmdp
-        first = np.asarray(weights, dtype=np.float64)
-        slack = ROUNDING * cmdp.horizon * float(np.abs(first).sum())
-        actions, v = dynamic_programming.act_greedily(
-            cmdp.transitions, cmdp.signals, cmdp.horizon, first, np.asarray(second, dtype=np.float64), slack
-        )
         self.passes += 1
-        return Corner(actions, v @ cmdp.initial)
+        return best_corner(cmdp.transitions, cmdp.signals, cmdp.horizon, cmdp.initial, weights, second)
+
+    def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
+        """Return the error for constraints that no policy satisfies.
+
+        `gap` is the negative largest slack, `utilities` [I] are those of the max-slack policy.
+        """
+        wanted = "; ".join(
+            f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip()
+            + ")"
+            for quantity, threshold, best in zip(
+                self.cmdp.display.quantities[1:], self.thresholds, utilities, strict=True
+            )
+        )
+        return InfeasibleError(
+            f"no policy satisfies all constraints: {wanted}. As utilities: thresholds {listed(self.thresholds)}, "
+            f"best achievable {listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
+            best_utilities=utilities,
+            slater_gap=float(gap),
+        )
 
 
-def assemble(
-    oracle: Oracle,
-    corners: Sequence[Corner],
-    weights: Floats,
-    *,
-    dual: Floats,
-    slater_gap: float,
-    unconstrained: Corner,
-    slater: Floats,
-    method: str,
-) -> Optimum:
-    """Return the optimum that a mixture of corners attains; corners of weight zero are left out.
+def best_corner(
+    transitions: Transitions | Balls | Ellipsoids | BlockEllipsoids,
+    signals: Floats,
+    horizon: int,
+    initial: Floats,
+    weights: Sequence[float] | Floats,
+    second: Sequence[float] | Floats,
+) -> Corner:
+    """Return the policy that maximises `weights` [1+I] by one backward induction, with its values from `initial` [S].
 
-    `slater` [1+I] are the values of the max-slack policy.
+    Among policies that do, up to rounding, those best for `second` are preferred. Transitions that are balls must have
+    the same weights.
     """
-    used = [m for m in range(len(corners)) if weights[m] > 0.0]
-    kept = [corners[m] for m in used]
-    shares = weights[used] / weights[used].sum()
-    totals = shares @ np.array([corner.totals for corner in kept])
+    first = np.asarray(weights, dtype=np.float64)
+    slack = ROUNDING * horizon * float(np.abs(first).sum())
+    actions, v = dynamic_programming.act_greedily(
+        transitions, signals, horizon, first, np.asarray(second, dtype=np.float64), slack
+    )
+    return Corner(actions, v @ initial)
+
+
+def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:
+    """Return the optimum of a known model, from the mixture of corners that its oracle led to."""
+    totals = mixture.totals
     return Optimum(
         value=float(totals[0]),
         utility_values=totals[1:],
-        dual=dual,
-        slater_gap=slater_gap,
-        active=dual > FEASIBILITY,
-        policy=_mix(oracle.cmdp, kept, shares),
-        unconstrained=Values.of(unconstrained.totals),
-        slater=Values.of(slater),
-        method=method,
+        dual=mixture.dual,
+        slater_gap=mixture.slater_gap,
+        active=mixture.dual > FEASIBILITY,
+        policy=mix_corners(oracle.cmdp.transitions, oracle.cmdp.num_actions, oracle.cmdp.initial, mixture),
+        unconstrained=Values.of(mixture.unconstrained.totals),
+        slater=Values.of(mixture.slater),
+        method=mixture.method,
         passes=oracle.passes,
+        quantities=oracle.cmdp.display.quantities,
+        thresholds=oracle.cmdp.thresholds,
     )
 
 
-def _mix(cmdp: TabularCMDP, corners: Sequence[Corner], weights: Floats) -> TabularPolicy:
+def mix_corners(transitions: Transitions, num_actions: int, initial: Floats, mixture: MixedCorners) -> TabularPolicy:
     """Return one Markov policy with the occupancy of a mixture of corners; the heaviest decides where none goes."""
-    A = cmdp.num_actions
+    A, corners, weights = num_actions, mixture.corners, mixture.shares
     policies = [TabularPolicy.deterministic(corner.actions, A) for corner in corners]
     visits = np.zeros(policies[0].table.shape)
     for corner, policy, weight in zip(corners, policies, weights, strict=True):
-        states = dynamic_programming.visit_by_actions(cmdp.transitions, corner.actions, A, cmdp.initial)
+        states = dynamic_programming.visit_by_actions(transitions, corner.actions, A, initial)
         visits += (weight * states)[:, :, None] * policy.table
     return policy_with_occupancy(visits, unvisited=policies[int(np.argmax(weights))].table)
 
 
-def settle_slater_gap(cmdp: TabularCMDP, gap: float, utilities: Floats) -> float:
+def settle_slater_gap(oracle: Oracle, gap: float, utilities: Floats) -> float:
     """Return the Slater gap, exactly 0.0 if it is only rounding; raise InfeasibleError if it is negative.
 
     `utilities` [I] are those of the max-slack policy.
     """
-    if abs(gap) <= FEASIBILITY * cmdp.horizon:
+    if abs(gap) <= FEASIBILITY * oracle.horizon:
         return 0.0
     if gap > 0.0:
         return float(gap)
-    wanted = "; ".join(
-        f"{quantity.constraint(threshold)} (max-slack policy: {quantity.shown(best):.6g} {quantity.unit}".rstrip() + ")"
-        for quantity, threshold, best in zip(cmdp.display.quantities[1:], cmdp.thresholds, utilities, strict=True)
-    )
-    raise InfeasibleError(
-        f"no policy satisfies all constraints: {wanted}. As utilities: thresholds {_listed(cmdp.thresholds)}, "
-        f"best achievable {_listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
-        best_utilities=utilities,
-        slater_gap=float(gap),
-    )
+    raise oracle.infeasible(gap, utilities)
 
 
-def _listed(values: Floats) -> str:
+def listed(values: Floats) -> str:
+    """Return numbers as text in brackets."""
     return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"

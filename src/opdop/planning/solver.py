@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from opdop.model import Problem, as_tabular
-from opdop.planning.column_generation import solve_by_column_generation
-from opdop.planning.dual_walk import solve_by_dual_walk
-from opdop.planning.optimum import Optimum
+from opdop.planning.column_generation import generate_columns
+from opdop.planning.dual_walk import walk_dual
+from opdop.planning.optimum import MixedCorners, ModelOracle, Optimum, Oracle, as_optimum
 
 
 def solve(problem: Problem) -> Optimum:
@@ -15,7 +15,7 @@ def solve(problem: Problem) -> Optimum:
         problem: a model, or a continuous problem, of which the discretisation is solved.
 
     Raises InfeasibleError, with the best achievable utilities, if no policy satisfies all constraints, and
-    InvalidModelError if this is no problem, or one that does not fit into memory.
+    InvalidModelError if `problem` is not a problem, or does not fit into memory.
 
     >>> import numpy as np
     >>> from opdop.model import TabularCMDP
@@ -24,5 +24,13 @@ def solve(problem: Problem) -> Optimum:
     >>> optimum.value, optimum.dual, optimum.slater_gap
     (1.0, array([1.]), 1.0)
     """
-    cmdp = as_tabular(problem)
-    return solve_by_dual_walk(cmdp) if cmdp.num_constraints == 1 else solve_by_column_generation(cmdp)
+    oracle = ModelOracle(as_tabular(problem))
+    return as_optimum(oracle, solve_by_oracle(oracle))
+
+
+def solve_by_oracle(oracle: Oracle) -> MixedCorners:
+    """Return the constrained optimum over what an oracle can answer: policies, or policies and kernels.
+
+    Raises InfeasibleError if the oracle's constraints cannot be satisfied.
+    """
+    return walk_dual(oracle) if len(oracle.thresholds) == 1 else generate_columns(oracle)

@@ -22,7 +22,7 @@ class Values:
 
     @classmethod
     def of(cls, totals: Floats) -> Values:
-        """Read the totals of all signals, [1+I]."""
+        """Return the values that are given by the totals of all signals, [1+I]."""
         return cls(float(totals[0]), np.array(totals[1:]))
 
     @property
@@ -47,7 +47,10 @@ def evaluate(problem: Problem, policy: Any) -> Values:
 
 
 def value_functions(problem: Problem, policy: Any) -> Floats:
-    """Return the value of every signal at every stage and state, [1+I, H+1, S]."""
+    """Return the value of every signal of a problem at every stage and state under a policy, [1+I, H+1, S].
+
+    Raises InvalidModelError if the policy does not fit the problem, or if the values would not fit into memory.
+    """
     cmdp = as_tabular(problem)
     J, H, S = 1 + cmdp.num_constraints, cmdp.horizon, cmdp.num_states
     check_memory(8.0 * J * (H + 1) * S, f"the values of {J} signals at {H:,} stages and {S:,} states")
@@ -57,7 +60,10 @@ def value_functions(problem: Problem, policy: Any) -> Floats:
 
 
 def occupancy(problem: Problem, policy: Any) -> Floats:
-    """Return the probability of each state and action at each stage, [H, S, A]."""
+    """Return the probability of each state and action at each stage of a problem under a policy, [H, S, A].
+
+    The policy is as for `evaluate`. Raises InvalidModelError if it does not fit the problem.
+    """
     cmdp = as_tabular(problem)
     if isinstance(policy, PolicyMixture):
         total = np.zeros((cmdp.horizon, cmdp.num_states, cmdp.num_actions))
@@ -75,6 +81,8 @@ def policy_with_occupancy(visits: Floats, unvisited: Floats | float) -> TabularP
     Args:
         visits: how often each state and action is visited at each stage, [H, S, A]; nowhere negative, of any scale.
         unvisited: the action probabilities, [H, S, A] or one number, in states that are never visited.
+
+    Raises InvalidModelError if visits have another shape or are negative somewhere.
     """
     visits = as_floats("visits", visits, "[H,S,A]")
     if visits.ndim != 3 or (visits < 0.0).any():
@@ -87,7 +95,8 @@ def policy_with_occupancy(visits: Floats, unvisited: Floats | float) -> TabularP
 def to_markov(problem: Problem, mixture: PolicyMixture) -> TabularPolicy:
     """Return one Markov policy with exactly the occupancy, hence the values, of an episode-level mixture.
 
-    In states that no part visits, the heaviest part decides.
+    In states of the problem that no part visits, the part with the largest weight decides. Raises InvalidModelError if
+    `mixture` is not a PolicyMixture or does not fit the problem.
     """
     if not isinstance(mixture, PolicyMixture):
         raise InvalidModelError(f"mixture is {shown(mixture)}; expected a PolicyMixture.")

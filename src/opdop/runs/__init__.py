@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from opdop.lazy import late_names
 
 if TYPE_CHECKING:
+    from opdop.runs.agent import Agent, AssumptionWarning
+    from opdop.runs.certification import certify
     from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
     from opdop.runs.config import RunConfig, settings
     from opdop.runs.files import DamagedFileError
@@ -15,10 +17,13 @@ else:
 
 __all__ = [
     "CHECKPOINT",
+    "Agent",
+    "AssumptionWarning",
     "DamagedFileError",
     "Progress",
     "Run",
     "RunConfig",
+    "certify",
     "execute",
     "fingerprint",
     "read_config",

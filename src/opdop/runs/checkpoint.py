@@ -49,7 +49,8 @@ def fingerprint(problem: Problem) -> str:
     """Return a hash of everything a problem consists of."""
     cmdp = problem.tabular()
     arrays = (*cmdp.transitions, cmdp.signals, cmdp.thresholds, cmdp.initial)
-    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}", arrays, problem.learner_features)
+    told = "" if cmdp.absorbing is None else f" absorbing {cmdp.absorbing}"
+    return hash_of(f"{cmdp.horizon} {cmdp.num_states} {cmdp.num_actions}{told}", arrays, problem.learner_features)
 
 
 def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | None) -> str:
@@ -66,10 +67,11 @@ def hash_of(sizes: str, arrays: Iterable[NDArray[Any]], features: Features | Non
 
 def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     """Return what identifies a simulator whose model is not known: its class and what the learner is told."""
-    facts = {
-        name: getattr(task, name) for name in ("horizon", "num_states", "num_actions", "failure_probability", "noisy")
-    }
+    names = "horizon", "num_states", "num_actions", "failure_probability", "noisy", "stationary", "stationary_signals"
+    facts = {name: getattr(task, name) for name in names}
     facts |= {"thresholds": task.thresholds.tolist(), "initial": hash_of("", [task.initial], task.features)}
+    if task.absorbing is not None and task.rest is not None:
+        facts |= {"absorbing": task.absorbing, "rest": task.rest.tolist()}
     return {"simulator": type(simulator).__name__, **facts}
 
 

@@ -15,10 +15,16 @@ import numpy as np
 
 from opdop.model import InvalidParameterError
 from opdop.model.validation import MOST_EPISODES, as_flag, as_number, check_failure_probability, is_number, shown
+from opdop.runs.trail import check_until
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
 DEFAULT_EPISODES = 100_000
+ADDED = (
+    "stationary",
+    "until",
+    "certificates",
+)  # settings that runs of earlier versions do not have: they have the default
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
 
@@ -174,6 +180,30 @@ class RunConfig:
     noisy: bool = _setting(
         False, as_flag, flag="--noisy", help="Observe rewards and utilities as random 0 or 1.", label="noisy"
     )
+    stationary: bool | None = _setting(
+        None,
+        optional(as_flag),
+        flag="--stationary/--per-stage",
+        help="Whether the kernel is the same at every stage; by default as the problem says.",
+        label="stationary {}",
+    )
+    until: str | None = _setting(
+        None,
+        check_until,
+        flag="--until",
+        metavar="GAP",
+        help="End once a policy is certified to keep every constraint and to be this near to the best: a share of the "
+        "reward range, as 0.05, or own units, as '0.2 steps'.",
+        label="until {}",
+    )
+    certificates: int = _setting(
+        0,
+        whole(0, 1000),
+        flag="--certificates",
+        metavar="N",
+        help="Record the certificate at about N sizes of the data, for figures.",
+        label="{} certificates",
+    )
     measure_every: int = _setting(
         1,
         whole(1, MOST_EPISODES),
@@ -199,9 +229,10 @@ class RunConfig:
     def of(cls, record: Mapping[str, Any]) -> RunConfig:
         """Return the configuration that `record()` described.
 
-        Raises InvalidParameterError if a setting is missing, unknown or wrong.
+        Settings of `ADDED` may be missing. Raises InvalidParameterError if another one is, or if one is unknown or
+        wrong.
         """
-        if not isinstance(record, Mapping) or record.keys() != settings().keys():
+        if not isinstance(record, Mapping) or record.keys() | set(ADDED) != settings().keys():
             found = shown(sorted(map(str, record)) if isinstance(record, Mapping) else record)
             raise InvalidParameterError(f"a configuration has {found}; expected {', '.join(settings())}.")
         return cls(**record)
@@ -211,7 +242,7 @@ class RunConfig:
         return asdict(self)
 
     def but(self, **changes: Any) -> RunConfig:
-        """Return the configuration with some settings changed."""
+        """Return the configuration with `changes`, settings by name; raises InvalidParameterError if one is wrong."""
         return replace(self, **changes)
 
     def command(self) -> list[str]:
@@ -227,7 +258,7 @@ class RunConfig:
             if isinstance(value, Mapping):
                 words += [word for key, entry in value.items() for word in (flag, f"{key}={exact_text(entry)}")]
             elif isinstance(value, bool):
-                words.append(flag)
+                words.append(flag.split("/")[0 if value else -1])
             elif not (each.name == "planned_episodes" and value == self.episodes):
                 words += [flag, exact_text(value)]
         return words

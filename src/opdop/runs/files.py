@@ -20,7 +20,7 @@ import secrets
 import stat
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +32,8 @@ from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.validation import printable, shown
 
 Arrays = dict[str, NDArray[Any]]
+
+CHECKSUMS = "SHA256SUMS"  # a file; `sha256sum --check` reads it too
 
 _META = "meta.json"
 _LARGEST_META = 16 * 2**20
@@ -46,6 +48,15 @@ _OLD = 600.0  # seconds after its last change, a temporary file is a leftover of
 
 class DamagedFileError(OpdopError):
     """A file that opdop did not write as it is: damaged, truncated, foreign or malicious."""
+
+
+def file_name(text: str) -> str:
+    """Return a text as part of a file name: lower-case ASCII letters and digits, joined by hyphens.
+
+    >>> file_name("Factored, radius_scale=0.1")
+    'factored-radius-scale-0-1'
+    """
+    return "-".join(re.findall("[a-z0-9]+", text.lower()))
 
 
 def as_folder(name: str, path: Any) -> Path:
@@ -180,6 +191,36 @@ def _write_once(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.close(folder)
 
 
+def write_checksums(folder: Path, names: Sequence[str]) -> None:
+    """Write SHA256SUMS, in the format of `sha256sum`, for these files of a folder; raises OpdopError if that fails."""
+    lines = []
+    for name in names:
+        digest = digest_of(folder / name)
+        if digest is None:
+            raise OpdopError(f"{printable(str(folder / name))} cannot be read, though it was just written.")
+        lines.append(f"{digest}  {name}\n")
+    write_whole(folder / CHECKSUMS, "".join(lines))
+
+
+def has_right_checksums(folder: Path, names: Sequence[str]) -> bool:
+    """Return whether all these files of a folder are there, with the contents that SHA256SUMS states."""
+    try:
+        with open_regular(folder / CHECKSUMS) as file:
+            stated = file.read(_LARGEST_META).decode().splitlines()
+    except (OSError, ValueError):
+        return False
+    return all(f"{digest_of(folder / name)}  {name}" in stated for name in names)
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a regular file in hexadecimal digits, or None if it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return _digest(file, os.fstat(file.fileno()).st_size).decode()
+    except OSError:
+        return None
+
+
 def _remove_leftovers(path: Path, before: float) -> None:
     """Remove the temporary files of this path that were last written before a time, by the folder's own clock."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -225,7 +266,7 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArr
 def _number(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is no JSON data")
+    raise TypeError(f"{type(value).__name__} is not JSON data")
 
 
 def plain(value: Any) -> Any:
@@ -290,7 +331,7 @@ def _check_seal(file: BinaryIO) -> int:
     """Return the size of a file whose last bytes are the digest of all others."""
     about = os.fstat(file.fileno())
     if about.st_size > _LARGEST_FILE:
-        raise ValueError(f"it has {about.st_size} bytes, at most {_LARGEST_FILE} can be")
+        raise ValueError(f"it has {about.st_size} bytes; expected at most {_LARGEST_FILE}")
     size = about.st_size - _DIGITS
     if size < len(_SEAL):
         raise ValueError("it is too short")

@@ -31,8 +31,10 @@ def recorded_episodes(planned: int, records: int) -> NDArray[np.int64]:
     return np.minimum(distinct, planned - records + 1 + place)
 
 
-def columns(constraints: int) -> list[str]:
-    """Return the names of the columns of a history."""
+def columns(constraints: int, *, known: bool = True) -> list[str]:
+    """Return the names of the columns of a history; where the model is not known, nothing is called a true value."""
+    if not known:
+        return list(_realised(constraints).values())
     each = range(constraints)
     return [
         "episode",
@@ -50,9 +52,31 @@ def columns(constraints: int) -> list[str]:
     ]
 
 
-def describe_columns(constraints: int) -> dict[str, dict[str, str]]:
+def _realised(constraints: int) -> dict[str, str]:
+    """Return the columns that remain where the model is not known, each with the name that it has then.
+
+    A single episode is a noisy measurement of its policy. Its sums converge to those of true values, but sums of
+    positive parts do not, hence there is no hard violation; and without an optimum there is no regret.
+    """
+    renamed = {"reward": "realised_reward", "total_reward": "total_realised_reward"}
+    for i in range(constraints):
+        renamed |= {
+            f"utility_{i}": f"realised_utility_{i}",
+            f"total_utility_{i}": f"total_realised_utility_{i}",
+            f"shortfall_{i}": f"realised_shortfall_{i}",
+        }
+    dropped = ("regret", "violation", "hard_violation")
+    return {name: renamed.get(name, name) for name in columns(constraints) if name not in dropped}
+
+
+def describe_columns(constraints: int, *, known: bool = True) -> dict[str, dict[str, str]]:
     """Return the meaning and the unit of each column; model units are those of the signals, in [0, 1] in each stage."""
     meanings = {
+        "realised_reward": ("total reward of the one episode that was played", "reward"),
+        "realised_utility": ("total utility of constraint {} in the one episode that was played", "utility {}"),
+        "total_realised_reward": ("sum of the realised rewards of all episodes so far", "reward"),
+        "total_realised_utility": ("sum of the realised utilities of constraint {} so far", "utility {}"),
+        "realised_shortfall": ("sum of threshold - realised utility of constraint {}; slack cancels", "utility {}"),
         "episode": ("number of the episode, from 1", "episodes"),
         "reward": ("true expected total reward of the episode's policy", "reward"),
         "utility": ("true expected total utility of constraint {}", "utility {}"),
@@ -67,7 +91,7 @@ def describe_columns(constraints: int) -> dict[str, dict[str, str]]:
         "violation": ("largest shortfall of a constraint, at least 0: the paper's violation", "utility"),
     }
     described = {}
-    for name in columns(constraints):
+    for name in columns(constraints, known=known):
         stem, _, number = name.rpartition("_")
         meaning, unit = meanings[stem if number.isdigit() else name]
         described[name] = {"meaning": meaning.format(number), "unit": unit.format(number)}
@@ -114,9 +138,9 @@ class Recorder:
         self.last = table[-1]
 
     def _thin_out(self) -> bool:
-        """Double the stride whenever as many episodes after the plan are kept as of it; return whether it changed.
+        """Double the stride while more than `records` episodes after the plan would be kept; return whether it changed.
 
-        So a history has less than twice `records` rows. Which ones depends on the number of episodes only.
+        So a history has fewer than twice `records` rows, which depend only on the number of episodes.
         """
         before = self.stride
         while (self.episodes - self.planned) // self.stride >= self.records:
@@ -124,7 +148,7 @@ class Recorder:
         return self.stride > before
 
     def _is_kept(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which episodes of these numbers are kept."""
+        """Return for each of these episodes whether it is kept."""
         after = (numbers > self.planned) & ((numbers - self.planned) % self.stride == 0)
         kept: NDArray[np.bool_] = after | np.isin(numbers, self.kept)
         return kept
@@ -135,7 +159,7 @@ class Recorder:
         return np.concatenate([self.kept[self.kept <= self.episodes], after])
 
     def _hold(self, totals: Floats) -> Floats:
-        """Fill in the totals of unmeasured episodes by those measured last."""
+        """Replace the totals of unmeasured episodes by those that were measured last."""
         measured = ~np.isnan(totals[:, 0])
         source = np.maximum.accumulate(np.where(measured, np.arange(len(totals)), -1))
         filled = np.where((source >= 0)[:, None], totals[np.maximum(source, 0)], self.held)
@@ -147,8 +171,11 @@ class Recorder:
         table = np.concatenate([*self.rows, np.empty((0, len(self.columns)))])
         if self.episodes and (not len(table) or table[-1, 0] != self.last[0]):
             table = np.vstack([table, self.last])
-        frame = pl.DataFrame(table, schema=self.columns, orient="row")
-        return frame.with_columns(pl.col("episode").cast(pl.Int64))
+        frame = pl.DataFrame(table, schema=self.columns, orient="row").with_columns(pl.col("episode").cast(pl.Int64))
+        if np.isnan(self.optimal_value):
+            renamed = _realised(len(self.thresholds))
+            frame = frame.select(list(renamed)).rename(renamed)
+        return frame
 
     def current(self, column: str) -> float:
         """Return a column's value at the last episode."""

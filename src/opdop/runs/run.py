@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 from collections.abc import Mapping
@@ -13,27 +14,35 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from opdop.algorithms.saved_state import fitting, under
-from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, TabularPolicy
+from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.confidence import Certificate
+from opdop.confidence.data import Data, data_of_arrays
+from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
+from opdop.runs import trail
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.recorder import columns, describe_columns
+from opdop.runs.summary_text import summary_text
+from opdop.runs.trail import goal_of
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
 KIND = "an opdop run of format 2"
 _OF_HISTORY = "history."
+_OF_DATA = "observed."
+_OF_CERTIFICATES = "certificates."
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """The result of `opdop.train`.
 
     `policy` is the final policy. `mixture` is the average policy, which the theorem is about: where the model is known,
     one Markov policy with exactly the average occupancy of all episodes' policies; otherwise a uniform sample of them.
-    `average` are the true values averaged over all episodes, hence those of the average policy.
+    `average` are the true values averaged over all episodes, hence those of the average policy. Where the model is not
+    known they are realised totals, and the columns of the history say so in their names.
     """
 
     history: pl.DataFrame
@@ -49,6 +58,8 @@ class Run:
     constants: Mapping[str, Any]  # every constant used, and the preset
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
+    observations: Data | None = field(default=None, repr=False)  # from which certificates are made
+    certificates: pl.DataFrame | None = field(default=None, repr=False)  # as the data grew; None if not asked for
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -57,18 +68,73 @@ class Run:
 
     @property
     def regret(self) -> Floats:
-        """Regret up to each recorded episode, [K']; NaN where the optimum is not known."""
-        return self.history["regret"].to_numpy()
+        """Regret up to each recorded episode, [K']; NaN where the model is not known."""
+        return self._measured("regret")
 
     @property
     def violation(self) -> Floats:
-        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K']."""
-        return self.history["violation"].to_numpy()
+        """The paper's violation up to each recorded episode (slack cancels), of the worst constraint, [K'].
+
+        It is NaN where the model is not known; the history then has realised shortfalls instead.
+        """
+        return self._measured("violation")
 
     @property
     def hard_violation(self) -> Floats:
-        """Hard violation up to each recorded episode (slack never cancels), [K']."""
-        return self.history["hard_violation"].to_numpy()
+        """Hard violation up to each recorded episode (slack never cancels), [K']; NaN where the model is not known."""
+        return self._measured("hard_violation")
+
+    def _measured(self, column: str) -> Floats:
+        if column not in self.history.columns:
+            return np.full(len(self.history), np.nan)
+        return self.history[column].to_numpy()
+
+    def summary(self) -> str:
+        """Return the run in a few lines, in the problem's own units.
+
+        Where the model is not known, these are realised totals with intervals over batches; see `batch_means`.
+        """
+        return summary_text(self)
+
+    def __repr__(self) -> str:
+        played = f"{int(self.episodes[-1]):,} episodes of {self.config.algorithm}"
+        model = "" if self.optimum is not None else ", model not known"
+        return f"Run({self.display.name!r}: {played}, seed {self.config.seed}{model})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
+
+    @property
+    def certified_at(self) -> int | None:
+        """The episode at which a policy was certified to be as good as `until` asks; None if that did not happen."""
+        table = self.certificates
+        if table is None or self.config.until is None or not len(table):
+            return None
+        goal = goal_of(self.config.until, self.policy.table.shape[0], self.display.quantities[0])
+        last = table.row(-1, named=True)
+        met = last["keeps_constraints"] and last["optimum_upper"] - last["reward_lower"] <= goal
+        return int(last["episode"]) if met else None
+
+    def certificate(
+        self,
+        policy: Any = "recommended",
+        *,
+        failure_probability: float = 0.05,
+        stationary: bool | None = None,
+    ) -> Certificate:
+        """Return what the run's data alone prove about a policy; the model is not used.
+
+        Args:
+            policy: "final", "average" or "recommended", or any policy. The recommended one is the best that is
+                certified to keep every constraint.
+            failure_probability: the probability with which the certificate may be wrong.
+            stationary: whether the kernel is the same at every stage; by default as the run's task says.
+
+        Raises InvalidParameterError if there is no such policy, or if the run kept no data.
+        """
+        from opdop.runs.certification import certify
+
+        return certify(self, policy, failure_probability=failure_probability, stationary=stationary)
 
     def save(self, folder: str | Path) -> Path:
         """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
@@ -83,6 +149,7 @@ class Run:
             "constants": plain(self.constants),
             "display": _display_data(self.display),
             "seconds": self.seconds,
+            "space": None if self.policy.space is None else self.policy.space.record(),
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
         }
         table = self.parquet()
@@ -94,7 +161,7 @@ class Run:
         """Return the history as a Parquet file with the meaning and the unit of each column."""
         table = io.BytesIO()
         about = {
-            "opdop.columns": json.dumps(describe_columns(len(self.thresholds))),
+            "opdop.columns": json.dumps(describe_columns(len(self.thresholds), known=self.optimum is not None)),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
         }
         self.history.write_parquet(table, metadata=about)
@@ -114,6 +181,10 @@ class Run:
             arrays["mixture"] = self.mixture.table
         if self.last is not None:
             arrays["last"] = self.last.totals
+        if self.observations is not None:
+            arrays |= prefixed(_OF_DATA, self.observations.arrays())
+        if self.certificates is not None:
+            arrays |= {f"{_OF_CERTIFICATES}{column.name}": column.to_numpy() for column in self.certificates}
         if self.optimum is not None:
             best = self.optimum
             arrays |= {
@@ -129,7 +200,7 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """Read a run that was saved; raises DamagedFileError if the folder holds no whole run."""
+        """Return the run that was saved in a folder; raises DamagedFileError if it holds no whole run."""
         path = as_folder("folder", folder) / RUN
         meta, arrays = read_arrays(path, kind=KIND)
         try:
@@ -139,32 +210,58 @@ class Run:
 
 
 def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
-    policy = _policy_of(arrays["policy"])
+    space = None if meta.get("space") is None else Space.of(meta["space"])
+    policy = _policy_of(arrays["policy"]).with_space(space)
     thresholds = arrays["thresholds"]
     I = fitting(arrays, "thresholds", np.empty(thresholds.size)).size
     mixture: TabularPolicy | PolicyMixture
     if "mixture" in arrays:
-        mixture = _policy_of(fitting(arrays, "mixture", policy.table))
+        mixture = _policy_of(fitting(arrays, "mixture", policy.table)).with_space(space)
     else:
         parts = fitting(arrays, "mixture_parts", np.empty((len(arrays["mixture_parts"]), *policy.table.shape)))
-        mixture = PolicyMixture([_policy_of(part) for part in parts], arrays["mixture_weights"])
-    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, I)
+        mixture = PolicyMixture([_policy_of(part).with_space(space) for part in parts], arrays["mixture_weights"])
+    display = _display_of(meta["display"])
+    optimum = None if meta["optimum"] is None else _optimum_of(meta["optimum"], arrays, policy, display, I)
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return Run(
-        history=_history_of(arrays, I),
+        history=_history_of(arrays, I, known=optimum is not None),
         policy=policy,
         mixture=mixture,
         optimum=optimum,
         last=_values_of(arrays, "last", I) if "last" in arrays else None,
         average=_values_of(arrays, "average", I),
         thresholds=thresholds,
-        display=_display_of(meta["display"]),
+        display=display,
         config=RunConfig.of(meta["config"]),
         origin=meta["origin"],
         constants=meta["constants"],
         seconds=_number(meta["seconds"]),
+        observations=_observations_of(arrays, policy, I),
+        certificates=_certificates_of(arrays, I),
     )
+
+
+def _certificates_of(arrays: Arrays, constraints: int) -> pl.DataFrame | None:
+    found = under(arrays, _OF_CERTIFICATES)
+    if not found:
+        return None
+    names = trail.columns(constraints)
+    _check(list(found) == names and len({column.shape for column in found.values()}) == 1, "list of certificates")
+    kinds = {"episode": np.int64, "keeps_constraints": np.bool_}
+    _check(all(column.dtype == kinds.get(name, np.float64) for name, column in found.items()), "list of certificates")
+    _check(found["episode"].ndim == 1 and bool((np.diff(found["episode"]) > 0).all()), "list of certificates")
+    return pl.DataFrame(found)
+
+
+def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) -> Data | None:
+    found = under(arrays, _OF_DATA)
+    if not found:  # the learner kept none, or the run was saved by an earlier version
+        return None
+    data = data_of_arrays(found)
+    sizes = data.horizon, data.num_states, data.num_actions, data.num_constraints
+    _check(sizes == (*policy.table.shape, constraints), "observations")
+    return data
 
 
 def _check(fine: bool, what: str) -> None:
@@ -200,16 +297,18 @@ def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
     return Values.of(totals)
 
 
-def _history_of(arrays: Arrays, constraints: int) -> pl.DataFrame:
+def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFrame:
     found = under(arrays, _OF_HISTORY)
-    episode, *others = (found[name] for name in columns(constraints))
+    episode, *others = (found[name] for name in columns(constraints, known=known))
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")
     _check(episode.size > 0 and episode[0] > 0 and bool((np.diff(episode) > 0).all()), "list of episodes")
     return pl.DataFrame(found)
 
 
-def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, constraints: int) -> Optimum:
+def _optimum_of(
+    meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, display: Display, constraints: int
+) -> Optimum:
     best = _values_of(arrays, "optimum_totals", constraints)
     return Optimum(
         value=best.reward,
@@ -222,6 +321,8 @@ def _optimum_of(meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, 
         slater=_values_of(arrays, "optimum_slater", constraints),
         method=_text(meta["method"]),
         passes=_whole(meta["passes"]),
+        quantities=display.quantities if len(display.quantities) == 1 + constraints else (),
+        thresholds=arrays["thresholds"],
     )
 
 

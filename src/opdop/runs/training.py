@@ -8,25 +8,30 @@ same seed gives bitwise the same run either way, in pieces of any size, interrup
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
+from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
-from opdop.algorithms.task import by_action, swapped
+from opdop.algorithms.task import Observing, by_action, swapped
+from opdop.confidence import Certificate, Certifier, Observations
+from opdop.confidence.data import Data, confidence_set
 from opdop.envs import make
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
     CompiledSimulator,
-    Display,
     Episode,
     InvalidModelError,
     InvalidParameterError,
@@ -35,11 +40,14 @@ from opdop.model import (
     PolicyMixture,
     Problem,
     Simulator,
+    Space,
     TabularCMDP,
     TabularPolicy,
+    as_tabular,
 )
+from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
-from opdop.model.validation import MOST_EPISODES, Floats, as_flag, is_number, printable, shown
+from opdop.model.validation import MOST_EPISODES, Floats, as_flag, call, is_number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -63,6 +71,8 @@ from opdop.runs.files import (
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
+from opdop.runs.trail import Trail, trail_table
+from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
@@ -74,7 +84,10 @@ Trainable = str | Problem | Simulator
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; given to the `progress` callback about ten times a second."""
+    """How far a run is; given to the `progress` callback about ten times a second.
+
+    Regret and violations are NaN where the model is not known.
+    """
 
     episode: int
     episodes: int
@@ -82,6 +95,8 @@ class Progress:
     violation: float
     hard_violation: float
     dual: Floats  # [I]
+    certified_gap: float = math.nan  # of the recommended policy, in model units; NaN where none was certified yet
+    keeps_constraints: bool = False  # whether that policy is certified to keep every constraint
 
 
 def train(
@@ -97,7 +112,10 @@ def train(
     slater_gap: float | None = None,
     dual_bound: float | None = None,
     noisy: bool = False,
+    stationary: bool | None = None,
     task: Task | None = None,
+    until: float | str | None = None,
+    certificates: int = 0,
     measure_every: int = 1,
     records: int = 1000,
     checkpoint: str | Path | None = None,
@@ -117,13 +135,24 @@ def train(
         episodes: the number of episodes to play now.
         seed: the same seed gives the same run, bit for bit.
         preset: where the constants come from.
-        parameters: the preset's own named fields.
+        parameters: the preset's own named fields. `certified` also takes zero_violation=1: then all thresholds are
+            raised by the smallest `margin` with which, by the theorem, all episodes together have no violation.
         planned_episodes: K in the constants, if it is not `episodes`.
         failure_probability: the probability with which the preset's guarantee may fail.
-        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model.
+        slater_gap: a lower bound on the Slater gap; by default the exact gap of a known model. Where the model is not
+            known and nothing is said, the bound on the multipliers begins at 2 and grows: see `GrowingBound`.
         dual_bound: an upper bound on the multipliers, instead of 2H / Slater gap.
         noisy: observe signals of 0 or 1 with the model's means, instead of the means.
-        task: what the learner is told, for a simulator whose model is not known.
+        stationary: whether the learner is told that the kernel is the same at every stage, so that it may pool what it
+            observes; by default as the model says. For a simulator whose model is not known, `task` says it.
+        task: what the learner is told, for a simulator whose model is not known. It may leave the Slater gap, the
+            failure probability and `noisy` to the arguments above; where both differ, that is an error.
+        until: end before all episodes are played, once a policy is certified to keep every constraint and to be this
+            near to the best policy that does: a share of the reward range, such as 0.05, or a text with the reward's
+            unit, such as "0.2 steps". Checked whenever the episodes have grown by a tenth; `run.certified_at` says at
+            which one it was certified. The certificates may all be wrong with probability `failure_probability`.
+        certificates: record the certificate of the recommended policy at about this many sizes of the data, in
+            `run.certificates`; each takes some milliseconds, or longer if the problem is large or has many constraints.
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
         records: the number of episodes that the history keeps; its sums contain all episodes.
@@ -137,7 +166,7 @@ def train(
         progress: a function that is called about ten times a second.
         compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
             with overridden methods is always run step by step.
-        piece: episodes between two looks at the clock; by default as many as take a tenth of a second.
+        piece: episodes played before the time is checked; by default as many as take a tenth of a second.
 
     Raises InvalidParameterError if an argument is wrong or does not fit the checkpoint or `start`, or if the folder
     holds another run or more episodes than are asked for; InfeasibleError if no policy satisfies the constraints; and
@@ -173,9 +202,15 @@ def execute(
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
-    """Make the run that a configuration describes; see `train` for the arguments and errors.
+    """Make the run that a configuration describes, and return it.
 
-    Without `problem` the configuration must name a shipped one, and without `learner` an algorithm.
+    Args:
+        config: the settings of the run.
+        problem: the problem or simulator; without it the configuration must name a shipped problem.
+        learner: a learner of your own; without it the configuration must name an algorithm.
+
+    The other arguments and the errors are those of `train`. Raises InvalidParameterError also if the configuration
+    names no problem or algorithm and none is given.
     """
     _check_kinds(config, checkpoint_seconds, start, progress, compiled, task)
     if piece is not None:
@@ -235,10 +270,14 @@ class _Trainer:
         known = problem if isinstance(problem, Problem) else None
         if isinstance(problem, KnownSimulator) and isinstance(problem.problem, Problem):
             known, config = problem.problem, config.but(noisy=problem.noisy)
-        self.simulator: Simulator = (
-            problem.simulator(seed=config.seed, noisy=config.noisy) if isinstance(problem, Problem) else problem
-        )
-        self.cmdp: TabularCMDP | None = None if known is None else known.tabular()
+        self.simulator: Simulator
+        if isinstance(problem, Problem):
+            make_simulator = partial(problem.simulator, seed=config.seed, noisy=config.noisy)
+            self.simulator = call("simulator() of the problem", make_simulator)
+        else:
+            self.simulator = problem
+        self.space: Space | None = getattr(known or problem, "space", None)  # how observations are numbered
+        self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
         self.optimum: Optimum | None = None if known is None else solve(known)
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
         if known is not None and self.optimum is not None:
@@ -249,17 +288,17 @@ class _Trainer:
                 failure_probability=config.failure_probability,
                 slater_gap=config.slater_gap or self.optimum.slater_gap or None,
                 noisy=config.noisy,
+                stationary=config.stationary,
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
-        elif task is not None:
-            self.display = Display.plain(task.num_constraints)
-            self.origin["task"] = facts_of(self.simulator, task)
         else:
-            raise InvalidParameterError(
-                f"{type(problem).__name__} is a simulator whose model is not known: describe it with "
-                "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes, ...)."
+            task = task_of(config, self.simulator, task, before)
+            config = config.but(
+                slater_gap=task.slater_gap, failure_probability=task.failure_probability, noisy=task.noisy
             )
+            self.display = display_of(self.simulator, task)
+            self.origin["task"] = facts_of(self.simulator, task)
         self.task = task
         self.config = config.but(
             problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
@@ -276,13 +315,42 @@ class _Trainer:
         self.reservoir: list[Floats] = []
         self.reservoir_stream = np.random.default_rng(np.random.SeedSequence(config.seed).spawn(1)[0])
         self.policy = np.full(self.occupancy.shape, 1.0 / task.num_actions)  # of the last episode
+        reward = self.display.quantities[0]
+        planned, I = task.episodes, task.num_constraints
+        self.trail = Trail.of(config.until, config.certificates, planned, task.horizon, reward, I)
+        if self.trail.is_on and self._observations() is None:
+            raise InvalidParameterError(
+                f"{self.config.algorithm} keeps no data from which a certificate can be made; leave out "
+                f"{'until' if config.until else 'certificates'}, or use another algorithm."
+            )
         self.seconds = 0.0
 
-    def _build(self) -> Learner:
+    def _build(self) -> Any:
         config = self.config
-        preset = Preset(str(config.preset), config.parameters, config.dual_bound)
+        preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
+        if self.cmdp is None and self.task.slater_gap is None and config.dual_bound is None:
+            return build_growing(config.algorithm, self.task, preset)
         learner: Learner = find(config.algorithm).build(self.task, preset)
         return learner
+
+    def _parameters(self) -> dict[str, float]:
+        """Return the parameters of the preset; `zero_violation` becomes the margin that makes the violation 0."""
+        config, task, parameters = self.config, self.task, dict(self.config.parameters)
+        if parameters.pop(ZERO_VIOLATION, None) is None:
+            return parameters
+        if config.preset != "certified" or config.algorithm not in ("opdop", "opdop-lstd") or task.is_continuous:
+            raise InvalidParameterError(
+                f"{ZERO_VIOLATION} has no proof with preset {config.preset!r} and algorithm {config.algorithm!r} on "
+                "this problem; expected preset 'certified', 'opdop' or 'opdop-lstd', and finitely many states."
+            )
+        if config.dual_bound is not None or parameters:
+            raise InvalidParameterError(f"{ZERO_VIOLATION} chooses margin and dual_bound by itself: give neither.")
+        from opdop.theory.bounds import zero_violation_margin  # late: few runs need it
+
+        sizes = None
+        if config.algorithm == "opdop-lstd":
+            sizes = task.features or one_hot(task.num_states, task.num_actions)
+        return {"margin": zero_violation_margin(task, sizes=sizes)}
 
     # Running ---------------------------------------------------------------------------------------------------------
 
@@ -300,14 +368,21 @@ class _Trainer:
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
                 self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
-            while self.recorder.episodes < self.target:
+            while self.recorder.episodes < self.target and not self.trail.is_met:
                 tick = time.monotonic()
-                count = min(size, self.target - self.recorder.episodes)
-                self._play(count)
+                count = min(size, min(self.target, self.trail.next) - self.recorder.episodes)
+                try:
+                    self._play(count)
+                except InvalidModelError:  # an observation out of its range, or an episode that does not fit
+                    if folder is not None and self._is_even():
+                        self.save(folder / CHECKPOINT)
+                    raise
+                if piece is None:
+                    size = next_size(size, (time.monotonic() - tick) / count)
+                if self.recorder.episodes == self.trail.next:
+                    self.trail.add(self.recorder.episodes, *self._certified())
                 now = time.monotonic()
                 self.seconds = before + now - began
-                if piece is None:
-                    size = next_size(count, (now - tick) / count)
                 if progress is not None:
                     progress(self._progress())
                 if folder is None or interrupts.pending is not None or now - saved >= checkpoint_seconds:
@@ -318,6 +393,10 @@ class _Trainer:
             if folder is not None:
                 self.save(folder / CHECKPOINT)
         return self._result()
+
+    def _is_even(self) -> bool:
+        """Whether the learner has learnt from exactly the recorded episodes, so that the run can be saved."""
+        return bool(getattr(self.learner, "episodes", -1) == self.recorder.episodes)
 
     def _play(self, count: int) -> None:
         """Play a number of episodes."""
@@ -354,7 +433,7 @@ class _Trainer:
     def _play_one(self) -> None:
         """Play one episode step by step."""
         policy = self.learner.propose()
-        self.policy = self._table(policy)
+        table = self._table(policy)
         episode = self.simulator.play(policy)
         I = self.task.num_constraints
         if not isinstance(episode, Episode) or np.shape(episode.signals) != (1 + I, self.task.horizon):
@@ -363,6 +442,7 @@ class _Trainer:
                 f"[{1 + I},{self.task.horizon}]."
             )
         self.learner.learn(episode)
+        self.policy = table  # only now: an episode that cannot be used leaves the run as it was
         totals = self._measure(self.policy, episode)
         diagnostics = self.learner.diagnostics()
         names = ["estimated_reward", *(f"estimated_utility_{i}" for i in range(I)), *(f"dual_{i}" for i in range(I))]
@@ -403,22 +483,35 @@ class _Trainer:
     def _progress(self) -> Progress:
         record = self.recorder
         dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
-        return Progress(
-            record.episodes,
-            self.target,
-            record.current("regret"),
-            record.current("violation"),
-            record.current("hard_violation"),
-            dual,
-        )
+        names = "regret", "violation", "hard_violation"
+        regret, violation, hard = (np.nan if self.cmdp is None else record.current(name) for name in names)
+        trail = self.trail
+        return Progress(record.episodes, self.target, regret, violation, hard, dual, trail.gap, trail.keeps_constraints)
+
+    def _certified(self) -> tuple[Certificate, Floats | None]:
+        """Return the certificate of the recommended policy, and the true values of that policy if they are known."""
+        data = self._observations()
+        assert data is not None
+        confidence = confidence_set(data.as_declared(), self.config.failure_probability)
+        certificate = Certifier(confidence, self.display).recommend([TabularPolicy.trusted(self.policy)])
+        return certificate, None if self.cmdp is None else evaluate(self.cmdp, certificate.policy).totals
+
+    def _certificates(self) -> pl.DataFrame | None:
+        """Return the certificates of the run, the last one at its last episode; None if none were asked for."""
+        if not self.trail.is_on:
+            return None
+        rows, played = list(self.trail.rows), self.recorder.episodes
+        if not rows or rows[-1][0] != played:
+            rows.append(self.trail.row(played, *self._certified()))
+        return trail_table(np.array(rows), self.trail.columns)
 
     def _result(self) -> Run:
-        policy = TabularPolicy.trusted(self.policy.copy())
+        policy = TabularPolicy.trusted(self.policy.copy(), self.space)
         mixture: TabularPolicy | PolicyMixture
         if self.cmdp is not None:
-            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table)
+            mixture = policy_with_occupancy(self.occupancy, unvisited=policy.table).with_space(self.space)
         else:
-            mixture = PolicyMixture(self.reservoir)
+            mixture = PolicyMixture(self.reservoir).with_space(self.space)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
         return Run(
             history=self.recorder.history(),
@@ -429,12 +522,24 @@ class _Trainer:
             average=Values.of(sums / self.recorder.episodes),
             thresholds=np.array(self.task.thresholds),
             display=self.display,
-            config=self.config.but(episodes=self.recorder.episodes),
+            config=self.config.but(episodes=self.target),
             origin=dict(self.origin),
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
+            observations=self._observations(),
+            certificates=self._certificates(),
         )
+
+    def _observations(self) -> Data | None:
+        """Return the learner's data, with what the task declares about them."""
+        data = self.learner.observations() if isinstance(self.learner, Observing) else None
+        if not isinstance(data, Observations):
+            return data
+        # Nobody has checked that the signals of a simulator whose model is not known are always the same.
+        noisy = self.task.noisy or self.cmdp is None
+        stationary, alike = self.task.stationary, self.task.stationary_signals
+        return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
@@ -450,6 +555,7 @@ class _Trainer:
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
+        arrays |= self.trail.state()
         if self.reservoir:
             arrays["reservoir"] = np.array(self.reservoir)
         return meta, arrays
@@ -512,6 +618,7 @@ class _Trainer:
         self.learner.restore(under(arrays, "learner."))
         self.recorder.restore(under(arrays, "recorder."))
         episodes = self.recorder.episodes
+        self.trail.restore(arrays, episodes)
         if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
             raise OpdopError("learner and history are not at the same episode.")
         if self.cmdp is None and episodes:
@@ -531,7 +638,7 @@ def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimul
 
 
 def next_size(size: int, seconds: float) -> int:
-    """Return how many episodes to play before the next look at the clock, if the last `size` took `seconds` each.
+    """Return how many episodes to play before the time is checked again, if the last `size` took `seconds` each.
 
     They are enough to be measured together, unless that takes more than two seconds.
     """

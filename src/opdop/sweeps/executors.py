@@ -8,7 +8,6 @@ import itertools
 import multiprocessing
 import os
 import re
-import reprlib
 import socket
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
@@ -17,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.model.validation import printable
+from opdop.model.validation import printable, shown
 from opdop.sweeps.manifest import Processor
 from opdop.sweeps.store import SweepError
 from opdop.sweeps.worker import end_with_sweep, greet
@@ -210,7 +209,7 @@ def _check_address(address: str) -> None:
     """Raise InvalidParameterError at once if an address is malformed, or nothing listens there: Dask would wait."""
     found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if found is None or not 0 < int(found["port"]) < 2**16:
-        raise _no_scheduler(address, "it is no address")
+        raise _no_scheduler(address, "it is not an address")
     if found["protocol"] in (None, "tcp://", "tls://"):
         try:
             host = found["host"].strip("[]")
@@ -221,7 +220,7 @@ def _check_address(address: str) -> None:
 
 def _no_scheduler(address: object, reason: str) -> InvalidParameterError:
     return InvalidParameterError(
-        f"there is no Dask scheduler at {reprlib.repr(address)} ({printable(reason)}); "
+        f"there is no Dask scheduler at {shown(address)} ({printable(reason)}); "
         "expected an address as tcp://127.0.0.1:8786, which `dask scheduler` prints."
     )
 
@@ -233,9 +232,9 @@ def choose_backend(workers: int | None, executor: Executor | None, scheduler: st
     is not installed.
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise InvalidParameterError(f"workers is {reprlib.repr(workers)}; expected a whole number, at least 1.")
+        raise InvalidParameterError(f"workers is {shown(workers)}; expected a whole number, at least 1.")
     if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise InvalidParameterError(f"executor is {reprlib.repr(executor)}; expected a concurrent.futures.Executor.")
+        raise InvalidParameterError(f"executor is {shown(executor)}; expected a concurrent.futures.Executor.")
     if scheduler is not None:
         if executor is not None or workers is not None:
             raise InvalidParameterError("a scheduler has workers of its own; leave out workers and executor.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import reprlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.model.validation import printable
+from opdop.model.validation import printable, shown
 from opdop.runs import CHECKPOINT, Run, RunConfig, read_config
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import DamagedFileError, read_arrays
@@ -76,8 +75,11 @@ def list_runs(folder: str | Path) -> Listing:
 
 def run_folders(folder: Path) -> list[Path]:
     """Return the folder itself if it holds a run or a checkpoint, otherwise those of its folders that do."""
-    if _has_run(folder):
-        return [folder]
+    return [folder] if _has_run(folder) else run_folders_in(folder)
+
+
+def run_folders_in(folder: Path) -> list[Path]:
+    """Return those of a folder's folders that hold a run or a checkpoint; hidden ones are left out."""
     below = sorted(folder.iterdir()) if folder.is_dir() else []
     return [each for each in below if not each.name.startswith(".") and _has_run(each)]
 
@@ -95,7 +97,7 @@ class Sweep:
 
     @classmethod
     def open(cls, folder: str | Path) -> Sweep:
-        """Open the folder of a sweep.
+        """Return the sweep in a folder.
 
         Raises InvalidParameterError if there is no sweep in it, or its manifest is damaged.
         """
@@ -108,7 +110,7 @@ class Sweep:
             raise InvalidParameterError(f"there is no sweep in {str(folder)!r}: {error}{hint}") from error
         if manifest.get("format") != SWEEP_FORMAT:
             raise InvalidParameterError(
-                f"{folder / MANIFEST} has the format {reprlib.repr(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
+                f"{folder / MANIFEST} has the format {shown(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
             )
         return cls(folder, manifest)
 
@@ -133,7 +135,7 @@ class Sweep:
         return tuple(map(key_of, self.jobs))
 
     def runs(self) -> Iterator[tuple[RunConfig, Run]]:
-        """Load every finished run, one after the other, in the order of the spec; `listing` names damaged ones."""
+        """Load and yield every finished run, in the order of the spec; `listing` names damaged ones."""
         for job, key in zip(self.jobs, self.keys, strict=True):
             try:
                 run = self.store.load(key)

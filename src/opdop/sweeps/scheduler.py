@@ -128,7 +128,7 @@ class Scheduler:
             self._submit(attempt)
 
     def _next(self, now: float) -> Attempt | None:
-        """Return the next job; if another sweep has made it in the meantime, its worker finds that."""
+        """Return the next job; its worker notices if another sweep has made the run in the meantime."""
         if self._retries:
             return self._retries.popleft()
         attempt = next(self._jobs, None)
@@ -185,7 +185,7 @@ class Scheduler:
             self.done += 1
 
     def _compare(self, processor: Processor) -> None:
-        """Record a worker's processor in the manifest, and warn once if another one makes runs of this sweep too."""
+        """Record a worker's processor in the manifest, and warn once if unlike processors make runs of this sweep."""
         if processor in self._processors:
             return
         self._processors.append(processor)

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import re
-import reprlib
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms import Task, find, presets
-from opdop.algorithms.constants import choose
+from opdop.algorithms.constants import ZERO_VIOLATION, choose
 from opdop.envs import Parameter, environments
 from opdop.model import InvalidParameterError, suggestion
-from opdop.model.validation import printable
+from opdop.model.validation import printable, shown
 from opdop.runs import RunConfig, settings
-from opdop.runs.config import LARGEST_SEED, exact_text, positive, whole
-from opdop.runs.files import open_regular
+from opdop.runs.config import ADDED, LARGEST_SEED, exact_text, positive, whole
+from opdop.runs.files import file_name, open_regular
 
 MOST_RUNS = 100_000
 DEFAULT_SEEDS = 10
@@ -38,7 +37,7 @@ Check = Callable[[str, Any], Any]  # (place, value) -> the clean value; raises I
 
 
 class InvalidSpecError(InvalidParameterError):
-    """A spec that cannot be run; `errors` has a sentence for each mistake, with its place."""
+    """A spec, named `origin`, that cannot be run; `errors` has a sentence for each mistake, with its place."""
 
     def __init__(self, origin: str, errors: Iterable[str]) -> None:
         self.origin, self.errors = printable(origin), tuple(" ".join(printable(each).split()) for each in errors)
@@ -55,14 +54,17 @@ def shared_settings() -> tuple[str, ...]:
 
 
 def key_of(job: RunConfig) -> str:
-    """Return the name of a run's folder: a few words, and a digest of its whole configuration.
+    """Return the name of the folder of a job's run: a few words, and a digest of its whole configuration.
 
-    The digest has 128 bits and covers every setting exactly, so different runs have different keys.
+    The digest has 128 bits and covers every setting exactly, so different runs have different keys. Settings that were
+    added later count only where they are not at their defaults, so that the keys of earlier runs stay.
     """
     words = "-".join(map(str, (job.problem, job.algorithm, job.preset, job.seed)))
-    canonical = json.dumps(job.record(), sort_keys=True)
+    usual = RunConfig()
+    counted = {k: v for k, v in job.record().items() if k not in ADDED or v != getattr(usual, k)}
+    canonical = json.dumps(counted, sort_keys=True)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_DIGITS]
-    return f"{re.sub('[^A-Za-z0-9]+', '-', words)[:_LONGEST_WORDS]}-{digest}"
+    return f"{file_name(words)[:_LONGEST_WORDS]}-{digest}"
 
 
 def short_key(key: str) -> str:
@@ -75,7 +77,7 @@ def short_key(key: str) -> str:
 
 
 def group_of(job: RunConfig) -> str:
-    """Return the kind of a run, without its seed: problem, algorithm and preset, and the parameters that were set."""
+    """Return the kind of a job, without its seed: problem, algorithm and preset, and the parameters that were set."""
     known = environments()[job.problem].parameters if job.problem in environments() else {}
     unusual = {
         name: value
@@ -108,12 +110,12 @@ class Spec:
 
     @classmethod
     def read(cls, path: str | Path) -> Spec:
-        """Read a spec from a TOML file.
+        """Return the spec in the TOML file at `path`.
 
-        Raises InvalidParameterError if the file cannot be read, InvalidSpecError if it is not a valid spec.
+        Raises InvalidParameterError if the file cannot be read, and InvalidSpecError if it is not a valid spec.
         """
         if not isinstance(path, (str, Path)):
-            raise InvalidParameterError(f"the spec is {reprlib.repr(path)}; expected a path, or data of the same form.")
+            raise InvalidParameterError(f"the spec is {shown(path)}; expected a path, or data of the same form.")
         try:
             with open_regular(path) as file:
                 text = file.read(_LARGEST_SPEC + 1).decode()
@@ -121,12 +123,12 @@ class Spec:
             raise InvalidSpecError(str(path), [f"It is not UTF-8 text ({error})."]) from error
         except (OSError, ValueError) as error:  # a ValueError if the path has a null character
             reason = getattr(error, "strerror", None) or error
-            raise InvalidParameterError(f"the spec {reprlib.repr(str(path))} cannot be read: {reason}.") from error
+            raise InvalidParameterError(f"the spec {shown(str(path))} cannot be read: {reason}.") from error
         return cls.parse(text, origin=str(path))
 
     @classmethod
     def parse(cls, text: str, *, origin: str = "the spec") -> Spec:
-        """Read a spec from TOML text; errors call it `origin`.
+        """Return the spec in a TOML text; errors call it `origin`.
 
         Raises InvalidSpecError, with all mistakes at once.
         """
@@ -247,7 +249,7 @@ class _Reader:
 
     def _grids(self, where: str, value: Any, read: Callable[[str, Mapping[str, Any]], _Grid | None]) -> list[_Grid]:
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-            self.errors.append(f"{where} is {reprlib.repr(value)}; expected tables, each opened by [[{where}]].")
+            self.errors.append(f"{where} is {shown(value)}; expected tables, each opened by [[{where}]].")
             return []
         return [found for i, entry in enumerate(value) if (found := read(f"{where}[{i}]", entry)) is not None]
 
@@ -280,11 +282,11 @@ class _Reader:
         chosen = self._values(f"{where}.preset", entry.get("preset", RunConfig.preset), _one_of(presets()))
         parameters = entry.get("parameters", {})
         if not isinstance(parameters, dict):
-            found = reprlib.repr(parameters)
+            found = shown(parameters)
             self.errors.append(f"{where}.parameters is {found}; expected a table, as {{radius_scale = 0.1}}.")
             return None
         for preset, key in itertools.product(filter(None, chosen), parameters):
-            known = presets()[preset]
+            known = (*presets()[preset], *((ZERO_VIOLATION,) if preset == "certified" else ()))
             if key not in known:
                 has = f"preset {preset!r} has {', '.join(known) or 'no parameters'}"
                 self.errors.append(f"{where}.parameters.{key} is unknown; {has}.{suggestion(key, known)}")
@@ -311,7 +313,7 @@ def _one_of(known: Iterable[str]) -> Check:
     def check(place: str, value: Any) -> str:
         if isinstance(value, str) and value in names:
             return value
-        found = "missing" if value is None else reprlib.repr(value)
+        found = "missing" if value is None else shown(value)
         near = suggestion(value, names) if isinstance(value, str) else ""
         raise InvalidParameterError(f"{place} is {found}; expected one of {', '.join(names)}.{near}")
 
@@ -366,7 +368,7 @@ def _default_parameters(preset: str) -> Mapping[str, float]:
 def _toml(data: Mapping[str, Any]) -> str:
     """Return data as TOML text: plain values first, without those that are None, then lists of tables."""
     if not isinstance(data, Mapping):
-        raise TypeError(f"It is {reprlib.repr(data)}; expected names with values.")
+        raise TypeError(f"It is {shown(data)}; expected names with values.")
     tables = {name: value for name, value in data.items() if name in ("problem", "algorithm")}
     plain = {name: value for name, value in data.items() if name not in tables and value is not None}
     lines = [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in plain.items()]
@@ -374,7 +376,7 @@ def _toml(data: Mapping[str, Any]) -> str:
         for entry in entries if isinstance(entries, (list, tuple)) else [entries]:
             table = {"name": entry} if isinstance(entry, str) else entry
             if not isinstance(table, Mapping):
-                raise TypeError(f"{name} has {reprlib.repr(entry)}; expected a name, or a table with one.")
+                raise TypeError(f"{name} has {shown(entry)}; expected a name, or a table with one.")
             lines += ["", f"[[{name}]]", *(f"{_toml_key(key)} = {_toml_value(each)}" for key, each in table.items())]
     return "\n".join(lines) + "\n"
 
@@ -393,7 +395,7 @@ def _toml_value(value: Any) -> str:
     if value is None:
         return '"none"'
     if not isinstance(value, (bool, int, float, str)):
-        raise TypeError(f"{reprlib.repr(value)} is of type {type(value).__name__}; expected what TOML can hold.")
+        raise TypeError(f"{shown(value)} is of type {type(value).__name__}; expected what TOML can hold.")
     if isinstance(value, str):
         return json.dumps(value)
     return str(value).lower() if isinstance(value, (bool, float)) else str(value)

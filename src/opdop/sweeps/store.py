@@ -18,7 +18,6 @@ import errno
 import hashlib
 import json
 import os
-import reprlib
 import secrets
 import shutil
 import time
@@ -29,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from opdop.model import InvalidParameterError, OpdopError
-from opdop.model.validation import printable
+from opdop.model.validation import printable, shown
 from opdop.runs.files import DamagedFileError, is_file, open_regular, plain, try_lock, write_whole
 from opdop.runs.run import Run
 from opdop.sweeps.spec import key_of
@@ -297,7 +296,7 @@ class Claim:
 def folder_at(path: str | Path) -> Path:
     """Return the path of a folder; raise InvalidParameterError if it cannot be one."""
     if not isinstance(path, (str, Path)) or "\0" in str(path):
-        raise InvalidParameterError(f"the folder is {reprlib.repr(path)}; expected a path.")
+        raise InvalidParameterError(f"the folder is {shown(path)}; expected a path.")
     return Path(path)
 
 

@@ -7,6 +7,7 @@ whole, with its own checksum, before its summary is kept.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -17,13 +18,13 @@ import numpy as np
 
 from opdop.model import OpdopError
 from opdop.model.validation import printable
-from opdop.runs.files import plain, read_arrays, write_arrays
-from opdop.runs.run import RUN, Run
+from opdop.runs.files import DamagedFileError, digest_of, plain, read_arrays, write_arrays, write_whole
+from opdop.runs.run import HISTORY, RUN, Run
 from opdop.sweeps.spec import group_of
 from opdop.sweeps.store import Store
 
 SUMMARIES = "summaries.npz"
-_KIND = "opdop summaries of format 1"
+_KIND = "opdop summaries of format 2"
 
 Summary = Mapping[str, Any]  # as `summary` returns it
 
@@ -49,6 +50,18 @@ def read_summaries(store: Store, keys: Iterable[str]) -> tuple[dict[str, Summary
             text = np.frombuffer(json.dumps(kept).encode(), dtype=np.uint8)
             write_arrays(store.folder / SUMMARIES, {"kind": _KIND}, {"json": text})
     return {key: about for key, (_, about) in kept.items()}, damaged
+
+
+def restore_histories(store: Store, finished: Mapping[str, Summary]) -> None:
+    """Write history.parquet of each finished run again where it is missing or damaged, from its run.npz.
+
+    Raises OpdopError if it cannot be written.
+    """
+    for key, about in finished.items():
+        path = store.run(key) / HISTORY
+        if digest_of(path) != about["history"]:
+            with contextlib.suppress(DamagedFileError):  # damaged in this very moment: the next start makes it again
+                write_whole(path, store.load(key).parquet())
 
 
 def _kept(store: Store) -> dict[str, Any]:
@@ -96,5 +109,6 @@ def summary(run: Run) -> dict[str, Any]:
             for each in run.display.quantities
         ],
         "seconds": run.seconds,
+        "history": hashlib.sha256(run.parquet()).hexdigest(),
         "constants": dict(run.constants),
     }

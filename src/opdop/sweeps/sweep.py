@@ -38,7 +38,7 @@ from opdop.sweeps.store import (
     set_aside,
     write_json,
 )
-from opdop.sweeps.summaries import Summary, read_summaries
+from opdop.sweeps.summaries import Summary, read_summaries, restore_histories
 
 
 def run_sweep(
@@ -81,6 +81,7 @@ def run_sweep(
             _prepare(store, spec, backend.name)
             keys = [key_of(job) for job in spec.jobs()]
             finished, _ = read_summaries(store, keys)
+            restore_histories(store, finished)
             failed = store.failed().intersection(keys).difference(finished)
             jobs = Scheduler(
                 store,
@@ -113,7 +114,7 @@ def rehearse(spec: Spec, seconds: float = 30.0) -> tuple[int, dict[str, str]]:
             break
         tried += 1
         try:
-            execute(kind.but(episodes=1, records=2))
+            execute(kind.but(episodes=1, records=2, planned_episodes=kind.planned_episodes or kind.episodes))
         except Exception as error:  # a sweep records any error of a run
             errors[group_of(kind)] = str(error) or type(error).__name__
     return tried, errors

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from opdop.theory.potential import Bonuses, bonuses_of
 # Of the failure probability p the confidence rules spend this share on optimism; the martingales have the rest.
 OPTIMISM_SHARE = 0.5
 LARGEST_PLAN = 10**60
-SWITCHES = "dual_step_size", "mixing", "dual_bound"  # constants that are 0 where Algorithm 1 runs without constraints
+MOST_OF_GAP = 0.9  # a margin above this share of the Slater gap costs almost all that a policy can earn
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Bound:
 
     @property
     def total(self) -> float:
-        """The bound itself."""
-        return math.fsum(self.terms.values())
+        """The bound itself, at least 0."""
+        return max(math.fsum(self.terms.values()), 0.0)
 
     @property
     def trivial(self) -> float:
@@ -59,9 +59,31 @@ class Setting:
     sizes: FeatureSizes | None = None  # None: counts
 
     @classmethod
-    def of(cls, task: Task, *, preset: str | Preset = "certified", sizes: FeatureSizes | None = None) -> Setting:
-        """Return the setting of a preset for a task; raise as `Preset` does."""
-        return cls(task, choose(task, preset), sizes)
+    def of(
+        cls,
+        task: Task,
+        *,
+        preset: str | Preset = "certified",
+        sizes: FeatureSizes | None = None,
+        constrained: bool = True,
+    ) -> Setting:
+        """Return the setting of a preset for a task; `sizes` are those of the features, None for counts.
+
+        Without `constrained` it is that of OPPO: no multipliers and no mixing. Raises InvalidParameterError as `Preset`
+        does.
+        """
+        constants = choose(task, preset)
+        return cls(task, constants if constrained else constants.unconstrained(task), sizes)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether there are multipliers."""
+        return self.constants.dual_bound > 0.0
+
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds of the multipliers' steps [I]: those of the task plus the preset's margin."""
+        return self.task.thresholds + self.constants.margin
 
     @property
     def bonuses(self) -> Bonuses:
@@ -74,23 +96,18 @@ class Setting:
         object.__setattr__(task, "episodes", episodes)
         now = self.constants
         preset = Preset(now.preset, now.parameters, now.dual_bound or 1.0)
-        planned = Setting.of(task, preset=preset, sizes=self.sizes)
-        return planned.without(name for name in SWITCHES if getattr(now, name) == 0.0)
-
-    def without(self, names: Iterable[str]) -> Setting:
-        """Return the setting with some of `SWITCHES` at 0, as OPPO has them: no multipliers, no mixing."""
-        off: dict[str, Any] = dict.fromkeys(names, 0.0)
-        return replace(self, constants=replace(self.constants, **off))
+        return Setting.of(task, preset=preset, sizes=self.sizes, constrained=self.constrained)
 
 
 def policy_terms(setting: Setting, prices: Floats | None = None, episodes: int | None = None) -> dict[str, float]:
     """Return the terms of the primal-dual mirror descent lemma (Lemma 1).
 
-    prices [K] are 1 + sum_i Y_i^k along a run; by default each is at its largest, 1 + I chi.
+    prices [K] are 1 + sum_i Y_i^k along a run; by default each is at its largest, 1 + chi or, with the paper's
+    multipliers, 1 + I chi.
     """
     task, c = setting.task, setting.constants
     H, A = task.horizon, task.num_actions
-    K, most = _episodes(setting, episodes), 1.0 + task.num_constraints * c.dual_bound
+    K, most = _episodes(setting, episodes), 1.0 + min(task.num_constraints * c.dual_bound, c.dual_total)
     once, squares = (K * most, K * most**2) if prices is None else (float(prices.sum()), float((prices**2).sum()))
     if A == 1:
         return dict.fromkeys(("first policy", "mixing, divergence", "mixing, value", "policy steps"), 0.0)
@@ -104,8 +121,7 @@ def policy_terms(setting: Setting, prices: Floats | None = None, episodes: int |
 
 def dual_steps(setting: Setting, episodes: int | None = None) -> float:
     """Return sum_i eta K max(b_i, H - b_i)^2 / 2, the largest cost of the multipliers' steps."""
-    task = setting.task
-    reach = np.maximum(task.thresholds, task.horizon - task.thresholds)
+    reach = np.maximum(setting.thresholds, setting.task.horizon - setting.thresholds)
     return setting.constants.dual_step_size * _episodes(setting, episodes) * float((reach**2).sum()) / 2.0
 
 
@@ -123,7 +139,10 @@ def martingale(setting: Setting) -> float:
 
 
 def regret(setting: Setting, episodes: int | None = None) -> Bound:
-    """Return the bound on the regret; with probability 1 - p it and the violation's hold after all episodes."""
+    """Return the bound on the regret; with probability 1 - p it and the violation's hold after all episodes.
+
+    A margin lowers the optimum by at most margin H / gap for each episode; where the gap is unknown, by margin chi / 2.
+    """
     K = _episodes(setting, episodes)
     terms = {
         **policy_terms(setting, episodes=K),
@@ -131,23 +150,69 @@ def regret(setting: Setting, episodes: int | None = None) -> Bound:
         "bonuses": setting.bonuses.most(K),
         "martingale": martingale(setting),
     }
+    if setting.constrained and (margin := setting.constants.margin):
+        task = setting.task
+        price = setting.constants.dual_bound / 2.0 if task.slater_gap is None else task.horizon / task.slater_gap
+        terms["margin"] = K * margin * price
     return Bound("regret", terms, K, setting.task.horizon)
 
 
 def violation(setting: Setting, episodes: int | None = None) -> Bound:
-    """Return the bound on the violation of the worst constraint; it needs chi >= 2 |Y*|_1, as chi = 2 H / gap is."""
-    K, chi = _episodes(setting, episodes), setting.constants.dual_bound
+    """Return the bound on the violation of the worst constraint; it needs chi >= 2 |Y*|_1, as chi = 2 H / gap is.
+
+    With a margin Y* is that of the thresholds plus margin, and the term `margin` is negative: no less than 0 in total.
+    """
+    K, chi, margin = _episodes(setting, episodes), setting.constants.dual_bound, setting.constants.margin
     if chi <= 0.0 or setting.constants.dual_step_size <= 0.0:
         raise InvalidParameterError("without multipliers there is no bound on the violation.")
     bonus, wander = setting.bonuses.most(K), martingale(setting)
-    terms = {
+    inside = {
         **policy_terms(setting, episodes=K),
         "multiplier steps": dual_steps(setting, K),
         "first multiplier": chi**2 / (2.0 * setting.constants.dual_step_size),
         "bonuses": (1.0 + chi) * bonus,
         "martingale": (1.0 + chi) * wander,
     }
-    return Bound("violation", {name: 2.0 / chi * value for name, value in terms.items()}, K, setting.task.horizon)
+    terms = {name: 2.0 / chi * value for name, value in inside.items()}
+    return Bound("violation", {**terms, **({"margin": -K * margin} if margin else {})}, K, setting.task.horizon)
+
+
+def zero_violation_margin(task: Task, *, sizes: FeatureSizes | None = None) -> float:
+    """Return the smallest margin with which the preset `certified` has no violation after K episodes.
+
+    With probability 1 - p, thresholds b + margin are violated by at most `violation` in total; if that is at most
+    K margin, the thresholds b are not violated. Raises InvalidParameterError if the Slater gap is unknown, or if K is
+    too small for such a margin below the gap.
+    """
+    gap = task.slater_gap
+    if gap is None:
+        raise InvalidParameterError("zero violation needs the Slater gap or a lower bound on it (slater_gap=...).")
+    if not _is_enough(task, sizes, MOST_OF_GAP * gap):
+        raise InvalidParameterError(
+            f"{task.episodes:,} episodes are too few for zero violation: the bound on the violation, per episode, "
+            f"exceeds the Slater gap {gap:.4g}; expected at least {_zero_violation_from(task, sizes)} episodes."
+        )
+    low, high = 0.0, MOST_OF_GAP * gap
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if _is_enough(task, sizes, middle) else (middle, high)
+    return high
+
+
+def _is_enough(task: Task, sizes: FeatureSizes | None, margin: float) -> bool:
+    preset = Preset("certified", {"margin": margin})
+    return violation(Setting.of(task, preset=preset, sizes=sizes)).total <= 0.0
+
+
+def _zero_violation_from(task: Task, sizes: FeatureSizes | None) -> str:
+    """Return the first power of two from which on there is a margin, in words."""
+    plan, planned = task.episodes, copy.copy(task)
+    while plan <= LARGEST_PLAN:
+        object.__setattr__(planned, "episodes", plan)
+        if _is_enough(planned, sizes, MOST_OF_GAP * float(task.slater_gap or 0.0)):
+            return f"about {plan:.2g}"
+        plan *= 2
+    return "more than 1e60"
 
 
 def useful_from(setting: Setting, bound: Callable[[Setting], Bound]) -> int | None:

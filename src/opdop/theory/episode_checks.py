@@ -17,7 +17,7 @@ from opdop.theory.identities import (
     pushback_difference,
     signal_totals,
 )
-from opdop.theory.simulation import EpisodeRecord
+from opdop.theory.simulation import SMALLEST_BONUS, EpisodeRecord
 
 
 @check("Bellman equations", "eq. (bellman)", identity=True)
@@ -89,14 +89,14 @@ def optimistic(record: EpisodeRecord) -> Result:
 
 @check("not too optimistic", "eq. (ucb-bandit), (ucb-full-t)", failure=OPTIMISM_SHARE)
 def two_sided(record: EpisodeRecord) -> Result:
-    """Iota >= -2 (sum of bonuses); with counts, -4 bonus."""
-    below, allowed = -record.error, 2.0 * record.bonus
+    """Iota >= -(length of the confidence set): 2 (sum of bonuses) with least squares, 4 bonus with Algorithm 3."""
+    below, allowed = -record.error, record.allowed
     worst = np.unravel_index(np.argmax(below - allowed), below.shape)
     return Result(
         float(below[worst]),
         float(allowed[worst]),
         ROUNDING * record.simulation.cmdp.horizon,
-        used=float((below / allowed).max()),
+        used=float(np.divide(below, allowed, out=np.zeros_like(below), where=allowed > SMALLEST_BONUS).max()),
         vacuous=bool((allowed >= record.tops).all()),  # -iota cannot exceed H - h
     )
 
@@ -124,16 +124,27 @@ def mixing(record: EpisodeRecord) -> Result:
 
 @check("multipliers in [0, chi]", "line 9")
 def projected(record: EpisodeRecord) -> Result:
-    """Y^k is the point of [0, chi] nearest to Y^{k-1} + eta (b - V_g^{k-1})."""
+    """Y^k is the admissible point nearest to Y^{k-1} + eta (b - V_g^{k-1}): each in [0, chi], or also their sum."""
     c, Y = record.setting.constants, record.dual
-    chi, short = c.dual_bound, record.simulation.cmdp.thresholds - record.estimated_before[1:]
+    chi, short = c.dual_bound, record.setting.thresholds - record.estimated_before[1:]
     step = record.dual_before + c.dual_step_size * short
+    if c.dual_total < math.inf:
+        return _projected_on_sum(step, Y, c.dual_total)
     outside = np.maximum(Y - chi, -Y)
     # (step - Y)(y - Y) <= 0 for all y in [0, chi]; strictly inside that means Y = step.
     nearer = np.maximum((step - Y) * (0.0 - Y), (step - Y) * (chi - Y))
     missed = np.where((Y > 0.0) & (Y < chi), np.abs(step - Y), nearer)
     beyond = max(float(outside.max()), float(missed.max()), 0.0)
     return Result(beyond, 0.0, ROUNDING * max(chi, 1.0), used=float(Y.max()) / chi)
+
+
+def _projected_on_sum(step: Floats, Y: Floats, total: float) -> Result:
+    """Compare Y with the projection of step on {Y >= 0, sum Y <= total}: the vertices 0 and total e_i are enough."""
+    away = step - Y
+    nearer = np.append(away * total, 0.0) - float(away @ Y)
+    kept = np.where(Y > 0.0, np.abs(away), np.maximum(away, 0.0)) if Y.sum() < total * (1.0 - ROUNDING) else 0.0
+    beyond = max(float(Y.sum()) - total, float(-Y.min()), float(nearer.max()) / total, float(np.max(kept)), 0.0)
+    return Result(beyond, 0.0, ROUNDING * max(total, 1.0), used=float(Y.sum()) / total)
 
 
 EPISODE_CHECKS = (

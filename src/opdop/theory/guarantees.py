@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import Preset, linear_rule
+from opdop.algorithms.constants import BallRadius, Preset, linear_rule
 from opdop.algorithms.doubling import phase_task, phases
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.model.validation import Floats
 from opdop.planning import Optimum
 from opdop.theory import bounds
-from opdop.theory.bounds import SWITCHES, Bound, Setting
+from opdop.theory.bounds import Bound, Setting
 
-CERTIFIED_RULES = "WeissmanRadius", "SelfNormalisedRadius"
+CERTIFIED_RULES = "BallRadius", "SelfNormalisedRadius"
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,16 @@ class Guarantee:
     def regret(self, episodes: int | None = None) -> float:
         """Return the bound on the regret after so many episodes; by default, after all."""
         return math.fsum(bounds.regret(setting, played).total for setting, played in self._played(episodes))
+
+    @property
+    def zero_violation(self) -> bool:
+        """Whether the bound on the violation after all episodes is 0, because of a margin."""
+        return self.constraints and self.violation() == 0.0
+
+    @property
+    def margin(self) -> float:
+        """What was added to every threshold, in model units."""
+        return self.phases[0][0].constants.margin if self.phases else 0.0
 
     def violation(self, episodes: int | None = None) -> float:
         """Return the bound on the violation of the worst constraint after so many episodes."""
@@ -104,6 +114,7 @@ def guarantee(
     noisy: bool,
     optimum: Optimum | None,
     own_learner: bool = False,
+    checked: bool = False,
 ) -> Guarantee:
     """Return the guarantee that a run has by its stored constants.
 
@@ -119,6 +130,7 @@ def guarantee(
         optimum: the exact optimum, if it is known.
         own_learner: whether the learner was not built for this run. Then it has no guarantee, as a run does not store
             what such a learner was told.
+        checked: whether a declaration that kernel or signals are the same at every stage came from the model itself.
     """
     preset = str(constants.get("preset", "none"))
     why = _why_not(preset, constants)
@@ -129,7 +141,8 @@ def guarantee(
     H, S, A = shape
     chi, planned, gap = float(constants["dual_bound"]), int(constants["planned_episodes"]), constants.get("slater_gap")
     initial = np.full(S, 1.0 / S)  # no bound depends on it
-    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy)
+    pooled, together = (bool(constants.get(name, False)) for name in ("stationary", "stationary_signals"))
+    task = Task(H, S, A, thresholds, initial, planned, failure_probability, gap, noisy, None, pooled, together)
     stored, plans = task, [(task, episodes)]
     if "doubling_phase" in constants:
         first = int(constants["doubling_first"])
@@ -144,10 +157,10 @@ def guarantee(
         Assumption(
             "rewards and utilities are in [0, 1]" + (", drawn anew at each visit" if noisy else " and not random"), True
         ),
-        _model_assumption(constants, shape),
+        _model_assumption(constants, shape, checked),
     ]
     if constraints:
-        assumptions.append(_multiplier_assumption(chi, constants, optimum))
+        assumptions.append(_multiplier_assumption(chi, constants, optimum, H))
         constraints = assumptions[-1].met is not False
     played = tuple((_setting(plan, constants), number) for plan, number in plans)
     return Guarantee(preset, 1.0 - failure_probability, tuple(assumptions), "", played, constraints)
@@ -155,6 +168,8 @@ def guarantee(
 
 def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     """Return why there is no guarantee, or "" if the preset and the confidence rule have one."""
+    if "planner" in constants:
+        return "no bound for its planner is proved here; what its data prove is in its certificate"
     if preset == "practical":
         return (
             "the steps of `practical` follow the ranges of its estimates, which need not be optimistic, and the "
@@ -197,20 +212,24 @@ def _setting(task: Task, constants: Mapping[str, Any]) -> Setting:
     if "kernel_dim" in constants:
         names = "kernel_dim", "signal_dim", "kernel_norm", "signal_norm", "signal_length", "feature_blocks"
         sizes = StoredSizes(*(constants[name] for name in names))
-    preset = Preset("certified", dual_bound=float(constants["dual_bound"]) or 1.0)
-    return Setting.of(task, preset=preset, sizes=sizes).without(
-        name for name in SWITCHES if float(constants[name]) == 0.0
-    )
+    chi = float(constants["dual_bound"])
+    margin = {"margin": constants["margin"]} if constants.get("margin") else {}
+    preset = Preset("certified", margin, dual_bound=chi or 1.0)
+    return Setting.of(task, preset=preset, sizes=sizes, constrained=chi > 0.0)
 
 
 def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:
     """Return which stored constant is not the one that the preset gives for the task, or "" if all are."""
     task, c = setting.task, setting.constants
-    expected = {"step_size": c.step_size, "dual_step_size": c.dual_step_size, "mixing": c.mixing, "ridge": c.ridge}
+    expected = {"step_size": c.step_size, "dual_step_size": c.dual_step_size, "mixing": c.mixing}
+    if c.dual_total < math.inf:
+        expected["dual_total"] = c.dual_total
     if setting.sizes is None:
-        radii = c.radius.radii(task, c.ridge)
-        expected |= {"first_radius": radii[0], "last_radius": radii[-1]}
+        assert isinstance(c.radius, BallRadius)
+        log_sets, signal_log_sets = c.radius.log_sets(task)
+        expected |= {"signal_log_sets": signal_log_sets} | ({"log_sets": log_sets} if task.num_states > 1 else {})
     else:
+        expected["ridge"] = c.ridge
         linear = linear_rule(c.radius).linear_radii(task, setting.sizes, c.ridge)
         first, last = (float(kernel_radius(linear, h, 0.0)) for h in (0, task.horizon - 1))
         expected |= {"first_radius": first, "last_radius": last, "signal_radius": float(signal_radius(linear, 0.0))}
@@ -224,7 +243,11 @@ def _difference(setting: Setting, constants: Mapping[str, Any]) -> str:
     return ""
 
 
-def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int]) -> Assumption:
+def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int], checked: bool) -> Assumption:
+    if "kernel_dim" not in constants and constants.get("stationary"):
+        also = ", and so do rewards and utilities" if constants.get("stationary_signals") else ""
+        words = f"the next one depends on state and action only, at every stage in the same way{also}"
+        return Assumption(f"there are {shape[1]:,} states, and {words}", True if checked else None)
     if "kernel_dim" not in constants or constants["feature_blocks"] > 1:
         return Assumption(
             f"there are {shape[1]:,} states, and the next one depends on state, action and stage only", True
@@ -237,8 +260,16 @@ def _model_assumption(constants: Mapping[str, Any], shape: Sequence[int]) -> Ass
     return Assumption(f"kernel and signals are linear in the known features, with {norms}; {lengths}", None)
 
 
-def _multiplier_assumption(chi: float, constants: Mapping[str, Any], optimum: Optimum | None) -> Assumption:
+def _multiplier_assumption(
+    chi: float, constants: Mapping[str, Any], optimum: Optimum | None, horizon: int
+) -> Assumption:
     gap = constants.get("slater_gap")
+    if margin := constants.get("margin"):
+        return Assumption(
+            f"chi = {chi:.4g} is at least 2 |Y*|_1 of the thresholds plus margin {margin:.4g}, as 2 H / (gap - margin) "
+            "is",
+            _covers_margin(chi, gap, margin, optimum, horizon),
+        )
     if optimum is None:
         rest, met = "", None
     else:
@@ -246,3 +277,13 @@ def _multiplier_assumption(chi: float, constants: Mapping[str, Any], optimum: Op
         rest, met = f" = {size:.4g}", size <= chi * (1.0 + 1e-9)
     because = f", as it is if some policy has slack {gap:.4g} in every constraint (Slater gap)" if gap else ""
     return Assumption(f"chi = {chi:.4g} is at least 2 |Y*|_1{rest}{because}", met)
+
+
+def _covers_margin(chi: float, gap: float | None, margin: float, optimum: Optimum | None, horizon: int) -> bool | None:
+    """Return whether chi >= 2 H / (gap - margin) with a true lower bound of the Slater gap; None if it is not known."""
+    nearly = 1.0 - 1e-9
+    if gap is None:
+        return None
+    if chi * (gap - margin) < 2.0 * horizon * nearly:
+        return False
+    return None if optimum is None else optimum.slater_gap >= gap * nearly

@@ -14,31 +14,34 @@ from opdop.planning import occupancy, value_functions
 
 
 def expected_next(cmdp: TabularCMDP, v: Floats) -> Floats:
-    """Return (P_h V_{h+1})(x, a) of every signal, [J, H, S, A], for v [J, H+1, S]."""
+    """Return (P_h V_{h+1})(x, a) of every signal of `cmdp`, [J, H, S, A], for v [J, H+1, S]."""
     S, A = cmdp.num_states, cmdp.num_actions
     stages = [(cmdp.transition_matrix(h) @ v[:, h + 1].T).T.reshape(-1, S, A) for h in range(cmdp.horizon)]
     return np.stack(stages, axis=1)
 
 
 def prediction_errors(cmdp: TabularCMDP, estimates: Estimates) -> Floats:
-    """Return iota = signal + P V - Q of every signal, [J, H, S, A] (the paper's model prediction error)."""
+    """Return the paper's model prediction error of estimates: iota = signal + P V - Q in `cmdp`, [J, H, S, A]."""
     return action_values(cmdp, estimates.v) - estimates.q
 
 
 def signal_totals(cmdp: TabularCMDP, policy: TabularPolicy) -> Floats:
-    """Return the expected totals of all signals [J] from the occupancy: no value function is used."""
+    """Return the expected totals [J] of all signals of `cmdp` under a policy, computed from its occupancy."""
     signals = np.concatenate([cmdp.rewards[None], cmdp.utilities])
     totals: Floats = np.einsum("jhxa,hxa->j", signals, occupancy(cmdp, policy))
     return totals
 
 
 def action_values(cmdp: TabularCMDP, v: Floats) -> Floats:
-    """Return signal + P V of every signal, [J, H, S, A]: the action values that belong to values v [J, H+1, S]."""
+    """Return signal + P V of every signal of `cmdp`, [J, H, S, A]: the action values that belong to v [J, H+1, S]."""
     return np.concatenate([cmdp.rewards[None], cmdp.utilities]) + expected_next(cmdp, v)
 
 
 def performance_difference(cmdp: TabularCMDP, better: TabularPolicy, policy: TabularPolicy) -> Floats:
-    """Return sum_h E_better <Q_h^policy, better_h - policy_h> of all signals [J]: what V^better - V^policy must be."""
+    """Return V^better - V^policy of all signals of `cmdp`, [J], by the performance difference lemma.
+
+    The lemma's sum is sum_h E_better <Q_h^policy, better_h - policy_h>.
+    """
     q = action_values(cmdp, value_functions(cmdp, policy))
     states = occupancy(cmdp, better).sum(axis=2)
     sums: Floats = np.einsum("jhxa,hxa,hx->j", q, better.table - policy.table, states)
@@ -65,6 +68,13 @@ def decompose(
     cmdp: TabularCMDP, best: TabularPolicy, policy: TabularPolicy, estimates: Estimates, episode: Episode
 ) -> Decomposition:
     """Return both sides of the regret and violation decompositions for one episode.
+
+    Args:
+        cmdp: the true model.
+        best: pi*, the policy with which others are compared.
+        policy: pi^k, which played the episode.
+        estimates: Q^k and V^k, made from the episodes before it.
+        episode: what was observed.
 
     Values are those of the initial distribution; that the first state is drawn from it is the martingale's first step.
     """

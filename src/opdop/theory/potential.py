@@ -1,4 +1,4 @@
-"""The largest sum of bonuses that any run can have: the pigeonhole sum of counts and the elliptical potential.
+"""The largest sum of bonuses that any run can have: pigeonhole sums of counts, and the elliptical potential.
 
 These bounds hold for every sequence of episodes; nothing is random.
 """
@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from opdop.algorithms.constants import FeatureSizes, Radius, first_widths, linear_rule
+import numpy as np
+from scipy.special import dawsn
+
+from opdop.algorithms.constants import BallRadius, FeatureSizes, Radius, first_widths, linear_rule
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.kernels.lstd import kernel_radius, signal_radius
+from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
 
 
@@ -29,6 +34,74 @@ def pigeonhole(visits: float, top: float, scale: float, ridge: float, first: flo
     rest = math.sqrt(max(visits - 1.0, flat) + ridge) - math.sqrt(flat + ridge)
     extra = max(min(first, top) - highest, 0.0) * min(visits, 1.0)
     return highest * min(visits, 1.0 + flat) + 2.0 * scale * rest + extra
+
+
+# Widths of balls are added up one by one for this many visits, and by an integral afterwards.
+EXACT_VISITS = 4096
+
+
+@lru_cache(maxsize=64)
+def _first_widths_sums(log_sets: float) -> Floats:
+    """Return the sums of min(1, 2 w_n) over n = 1, ..., N for N = 0, ..., `EXACT_VISITS`."""
+    n = np.arange(1.0, EXACT_VISITS + 1.0)
+    widths = np.sqrt(2.0 * (n + 1.0) * (log_sets + 0.5 * np.log(n + 1.0))) / n
+    return np.concatenate([[0.0], np.cumsum(np.minimum(widths, 1.0))])
+
+
+def ball_widths(visits: float, log_sets: float, late: int = 1) -> float:
+    """Return at least the sum of g(max(0, j - late + 1)) over j = 0, ..., visits - 1: the widths at visits to one row.
+
+    g(0) = 1 and g(n) = min(1, 2 w_n), w_n = `kernels.balls.mean_width`. `late` is the largest number of visits in one
+    episode, none of which is counted before the episode ends. The sum is concave in `visits`, also between whole
+    numbers, and 0 at 0: g does not increase while log_sets + log(n + 1) / 2 >= 1/2.
+
+    Beyond M visits, 2 w_t = (t + 1) / t sqrt(2 L_t / (t + 1)) with L_t = log_sets + log(t + 1) / 2 is at most the same
+    with (M + 1) / M. That has an integral in closed form, by Dawson's function, and does not increase either. M is
+    `EXACT_VISITS`, or where 2 w_t falls below 1, if that is later.
+    """
+    return min(visits, float(late)) + _counted_widths(visits - late, log_sets)
+
+
+def _counted_widths(last: float, log_sets: float) -> float:
+    """Return at least the sum of g(n) over n = 1, ..., last; linear between whole numbers."""
+    if log_sets == -math.inf or last <= 0.0:
+        return 0.0
+    if log_sets < 0.5:
+        raise InvalidParameterError(f"log_sets is {log_sets:g}; expected at least 1/2, as a union bound below p/2 has.")
+    sums = _first_widths_sums(log_sets)
+    if last <= EXACT_VISITS:
+        before = math.floor(last)
+        return float(sums[before] + (last - before) * (sums[min(before + 1, EXACT_VISITS)] - sums[before]))
+    change = _last_full_width(log_sets)
+    if change <= EXACT_VISITS:
+        change, total = float(EXACT_VISITS), float(sums[-1])
+    else:
+        total = min(change, last)
+    if last <= change:
+        return total
+    return total + (change + 1.0) / change * (_root_integral(last, log_sets) - _root_integral(change, log_sets))
+
+
+def _last_full_width(log_sets: float) -> float:
+    """Return a whole number t with 2 w_t <= 1, found by doubling and bisection."""
+
+    def full(t: float) -> bool:
+        return 2.0 * (t + 1.0) * (log_sets + 0.5 * math.log(t + 1.0)) > t * t
+
+    low, high = 1.0, 2.0
+    while full(high):
+        low, high = high, 2.0 * high
+    while high - low > 1.0:
+        middle = math.floor((low + high) / 2.0)
+        low, high = (middle, high) if full(middle) else (low, middle)
+    return high
+
+
+def _root_integral(t: float, log_sets: float) -> float:
+    """Return an integral of sqrt(2 (log_sets + log(t + 1) / 2) / (t + 1))."""
+    s = math.sqrt(t + 1.0)
+    root = math.sqrt(log_sets + math.log(s))
+    return 2.0 * math.sqrt(2.0) * s * (root - float(dawsn(root)))
 
 
 def most_information(rows: float, dim: int, length: float, ridge: float) -> float:
@@ -65,6 +138,41 @@ class CountBonuses:
     @property
     def settled_from(self) -> float:
         """The K from which on a certified `most`(K) / K does not increase, wherever a bound is not vacuous."""
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class BallBonuses:
+    """The excess of an optimum over L1 balls: R g(n) for the kernel, R = H-1-h, and g(n) for the signals.
+
+    g is that of `ball_widths`: 1 before the first visit, then the width of the set, at most 1. Where a kernel is pooled
+    over stages, R is the number of m = 1, ..., H-1 with h < m, and the first m stages visit a row at most m times in an
+    episode.
+    """
+
+    horizon: int
+    pairs: int  # S A
+    log_sets: float  # of the ball of one row; -inf where there is one successor
+    signal_log_sets: float  # of the mean of one signal; -inf where signals are not random
+    pooled: bool = False
+    pooled_signals: bool = False
+
+    def most(self, episodes: float) -> float:
+        """Return the largest sum over episodes and stages of what the two-sided bound allows, for any signal."""
+        H, N = self.horizon, episodes / self.pairs
+        if self.pooled:
+            kernel = math.fsum(ball_widths(m * N, self.log_sets, late=m) for m in range(1, H))
+        else:
+            kernel = ball_widths(N, self.log_sets) * H * (H - 1) / 2
+        if self.pooled_signals:
+            signal = ball_widths(H * N, self.signal_log_sets, late=H)
+        else:
+            signal = ball_widths(N, self.signal_log_sets) * H
+        return self.pairs * (kernel + signal)
+
+    @property
+    def settled_from(self) -> float:
+        """The K from which on `most`(K) / K does not increase: always, as `most` is concave and 0 at 0."""
         return 1.0
 
 
@@ -117,12 +225,17 @@ class LinearBonuses:
         return min(bound, top * episodes)
 
 
-Bonuses = CountBonuses | LinearBonuses
+Bonuses = CountBonuses | BallBonuses | LinearBonuses
 
 
-def bonuses_of(task: Task, rule: Radius, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
+def bonuses_of(task: Task, rule: Radius | BallRadius, ridge: float, sizes: FeatureSizes | None) -> Bonuses:
     """Return the bonuses of a confidence rule, for counts or, given the features' sizes, for least squares."""
-    if sizes is None:
-        pairs = task.num_states * task.num_actions
-        return CountBonuses(rule.radii(task, ridge), pairs, ridge, first_widths(rule, task, ridge))
-    return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)
+    pairs = task.num_states * task.num_actions
+    if sizes is not None:
+        return LinearBonuses(linear_rule(rule).linear_radii(task, sizes, ridge), sizes, ridge)
+    if isinstance(rule, BallRadius):
+        log_sets, signal_log_sets = rule.log_sets(task)
+        signal = signal_log_sets if task.noisy else -math.inf
+        together = task.stationary and task.stationary_signals
+        return BallBonuses(task.horizon, pairs, log_sets, signal, task.stationary, together)
+    return CountBonuses(rule.radii(task, ridge), pairs, ridge, first_widths(rule, task, ridge))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opdop.planning import LP_TOLERANCE, solve_lp
-from opdop.planning.optimum import Oracle
+from opdop.planning.optimum import ModelOracle
 from opdop.theory.checks import ROUNDING, Result, check
 from opdop.theory.simulation import Simulation
 
@@ -18,7 +18,7 @@ def strong_duality(simulation: Simulation) -> Result:
     """V* = D(Y*) by a backward induction; small problems also by a linear program."""
     best, cmdp = simulation.optimum, simulation.cmdp
     weights = np.append(1.0, best.dual)
-    corner = Oracle(cmdp).best(weights, second=np.zeros_like(weights))
+    corner = ModelOracle(cmdp).best(weights, second=np.zeros_like(weights))
     dual_value = float(weights @ corner.totals - best.dual @ cmdp.thresholds)
     duality = Result.identity(dual_value - best.value, ROUNDING * cmdp.horizon * (1.0 + float(best.dual.sum())))
     if cmdp.horizon * cmdp.num_states * cmdp.num_actions <= LP_UP_TO:

@@ -1,4 +1,4 @@
-"""An independent re-implementation of Algorithms 2 and 3, against which a learner's estimates are checked.
+"""An independent re-implementation of Algorithms 2 and 3 and of the optimum over L1 balls, to check learners against.
 
 It keeps plain sums of every episode, inverts whole matrices, and has its own radii (`reference_radii`). So the check
 finds a learner whose data, order of steps, clip or bonus is wrong.
@@ -7,7 +7,8 @@ finds a learner whose data, order of steps, clip or bonus is wrong.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +19,40 @@ from opdop.model import Episode, Features, InvalidParameterError
 from opdop.model.validation import Floats
 from opdop.theory import reference_radii
 from opdop.theory.checks import ROUNDING, Result
-from opdop.theory.potential import most_potential, pigeonhole
+from opdop.theory.potential import ball_widths, most_potential, pigeonhole
 
 # Algorithm 3 is re-implemented with a plain table of all transitions, of at most this many cells.
 MOST_CELLS = 50_000_000
 
 
+class Evaluated(NamedTuple):
+    """What a learner must find, Q = clip(centre + bonus, 0, H - h), and what Q may exceed the truth by."""
+
+    centre: Floats  # [1+I, H, S, A]
+    bonus: Floats  # [1+I, H, S, A]
+    allowed: Floats  # [1+I, H, S, A]: -iota is at most this
+
+
+def _tables(task: Task) -> tuple[Floats, Floats]:
+    """Return room for the transitions [H, S, A, S] and the sums of the signals [1+I, H, S, A] of all episodes."""
+    J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
+    if H * S * A * S > MOST_CELLS:
+        raise InvalidParameterError(
+            f"a table of H = {H}, S = {S}, A = {A} would have {H * S * A * S:,} cells; expected at most "
+            f"{MOST_CELLS:,}: verify a smaller problem of the same kind."
+        )
+    return np.zeros((H, S, A, S)), np.zeros((J, H, S, A))
+
+
 class ReferenceCounts:
-    """Computes from the raw episodes what Algorithm 3 must find: Q = clip(centre + bonus, 0, H - h)."""
+    """Computes from the raw episodes what Algorithm 3 must find."""
 
     def __init__(self, task: Task, constants: Constants) -> None:
-        J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
-        if H * S * A * S > MOST_CELLS:
-            raise InvalidParameterError(
-                f"a table of H = {H}, S = {S}, A = {A} would have {H * S * A * S:,} cells; expected at most "
-                f"{MOST_CELLS:,}: verify a smaller problem of the same kind."
-            )
+        self.seen, self.sums = _tables(task)
         self.ridge = reference_radii.ridge_of(constants)
         self.bonus = reference_radii.count_bonus(task, constants)[:, None, None]
         self.unvisited_bonus = reference_radii.unvisited_bonus(task, constants)[:, None, None]
-        self.seen = np.zeros((H, S, A, S))
-        self.sums = np.zeros((J, H, S, A))
-        self.widths = np.zeros(H)  # sums of 1 / sqrt(n + ridge) at the visited pairs
+        self.widths = np.zeros(task.horizon)  # sums of 1 / sqrt(n + ridge) at the visited pairs
 
     @property
     def visits(self) -> Floats:
@@ -47,15 +60,16 @@ class ReferenceCounts:
         number: Floats = self.seen.sum(axis=3)
         return number
 
-    def evaluate(self, v: Floats) -> tuple[Floats, Floats]:
-        """Return centre and bonus, both [1+I, H, S, A]: smoothed means plus P^ V, and twice the bonus (lines 5 to 7).
+    def evaluate(self, v: Floats) -> Evaluated:
+        """Return smoothed means plus P^ V, and twice the bonus (lines 5 to 7).
 
         v [1+I, H+1, S] are the learner's values: each stage is checked given the learner's values of the next.
         """
         visits = self.visits
         centre = (self.sums + np.einsum("hxay,jhy->jhxa", self.seen, v[:, 1:])) / (visits + self.ridge)
         bonus = np.where(visits > 0.0, self.bonus / np.sqrt(visits + self.ridge), self.unvisited_bonus)
-        return centre, np.broadcast_to(bonus, centre.shape)
+        bonus = np.broadcast_to(bonus, centre.shape)
+        return Evaluated(centre, bonus, 2.0 * bonus)
 
     def add(self, episode: Episode, estimates: Estimates) -> None:
         """Count one episode."""
@@ -71,6 +85,89 @@ class ReferenceCounts:
         bound = pairs * pigeonhole(K / pairs, np.inf, 1.0, self.ridge)
         largest = K / np.sqrt(self.ridge)
         return Result.inequality(float(self.widths.max()), bound, largest, rounding=ROUNDING * bound)
+
+
+class ReferenceBalls:
+    """The same for the preset `certified` with counts: Q = signal + the largest q V over an L1 ball.
+
+    A q in the ball that has the largest expectation has P(V >= t) + eps/2 of its mass at values of at least t, for
+    every t up to the largest value, and at most all of it. So its expectation is a sum over the steps of V; nothing is
+    moved from one successor to another, as the learner does it.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.seen, self.sums = _tables(task)
+        self.logarithm, self.signal_logarithm = reference_radii.ball_logarithms(task)
+        self.widths = np.zeros(task.horizon)  # sums of the kernel's widths at the visited pairs
+
+    def _kernel_visits(self) -> Floats:
+        """Return n of every row, [H, S, A]; where the kernel is pooled, the same at every stage."""
+        visits = self.seen.sum(axis=3)
+        pooled: Floats = np.broadcast_to(visits.sum(axis=0), visits.shape) if self.task.stationary else visits
+        return pooled
+
+    def evaluate(self, v: Floats) -> Evaluated:
+        """Return the means plus P_n V; how far the sets reach above them; and the whole length of the sets."""
+        H, noisy = self.task.horizon, self.task.noisy
+        visits, own = self._kernel_visits(), self.seen.sum(axis=3)
+        sums, observed = self.sums, own
+        if self.task.stationary_signals:
+            sums = np.broadcast_to(sums.sum(axis=1, keepdims=True), sums.shape)
+            observed = np.broadcast_to(own.sum(axis=0), own.shape)
+        seen = np.broadcast_to(self.seen.sum(axis=0), self.seen.shape) if self.task.stationary else self.seen
+        mean = np.where(observed > 0.0, sums / np.maximum(observed, 1.0), 0.0)
+        width = reference_radii.mean_widths(observed, self.signal_logarithm)
+        above = np.where(observed > 0.0, np.minimum(1.0 - mean, width) if noisy else 0.0, 1.0)
+        below = np.where(observed > 0.0, np.minimum(mean, width) if noisy else 0.0, 0.0)
+        move = reference_radii.mean_widths(visits, self.logarithm)  # eps / 2
+        middle, high, low = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean)
+        for j in range(len(v)):
+            for h in range(H - 1):
+                parts = _over_ball(seen[h] / np.maximum(visits[h], 1.0)[..., None], v[j, h + 1], move[h])
+                middle[j, h], high[j, h], low[j, h] = parts
+        tops = np.arange(H, 0, -1.0)[:, None, None]
+        centre = np.where(visits > 0.0, mean + middle, 0.0)
+        bonus = np.where(visits > 0.0, above + high - middle, tops)
+        allowed = np.where(visits > 0.0, above + below + high - low, tops)
+        return Evaluated(centre, bonus, allowed)
+
+    def add(self, episode: Episode, estimates: Estimates) -> None:
+        """Count one episode."""
+        stages, x, a = np.arange(self.task.horizon), episode.states[:-1], episode.actions
+        visits = self._kernel_visits()[stages, x, a]
+        self.widths += np.minimum(2.0 * reference_radii.mean_widths(visits, self.logarithm), 1.0)
+        self.seen[stages, x, a, episode.states[1:]] += 1.0
+        self.sums[:, stages, x, a] += episode.signals
+
+    def potential(self) -> Result:
+        """Compare the sum of the widths at visited pairs with the largest sum that any visits can have."""
+        pairs, K = self.task.num_states * self.task.num_actions, float(self.seen[0].sum())
+        if self.task.stationary:
+            sums, late = np.cumsum(self.widths), np.arange(1, self.task.horizon + 1)
+        else:
+            sums, late = self.widths, np.ones(self.task.horizon, dtype=np.int64)
+        results = []
+        for found, m in zip(sums.tolist(), late.tolist(), strict=True):
+            bound = pairs * ball_widths(m * K / pairs, self.logarithm, late=m)
+            results.append(Result.inequality(found, bound, m * K, rounding=ROUNDING * bound))
+        return reduce(Result.joined, results)
+
+
+def _over_ball(p: Floats, v: Floats, move: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of v [S] under every distribution p [..., S], and the largest and smallest over its ball.
+
+    At most `move` [...], half of the width, may be moved. Each is the integral of the mass at values of at least t.
+    """
+    order = np.argsort(v)
+    steps = np.diff(v[order])
+    tails = np.cumsum(p[..., order][..., ::-1], axis=-1)[..., ::-1][..., 1:]  # mass at each value but the smallest
+    least, moved = v[order[0]], move[..., None]
+    return (
+        least + tails @ steps,
+        least + np.minimum(tails + moved, 1.0) @ steps,
+        least + np.maximum(tails - moved, 0.0) @ steps,
+    )
 
 
 class _Regressions:
@@ -112,8 +209,8 @@ class ReferenceRegressions:
         rows = [[self.features.integrate(value).reshape(pairs, -1) for value in stages] for stages in v[:, 1:]]
         return np.array(rows)
 
-    def evaluate(self, v: Floats) -> tuple[Floats, Floats]:
-        """Return centre and bonus: the regressions' predictions, and the sum of both bonuses (lines 4 to 11)."""
+    def evaluate(self, v: Floats) -> Evaluated:
+        """Return the regressions' predictions, and the sum of both bonuses (lines 4 to 11)."""
         phi, varphi, block = self._integrals(v), self.varphi, self.block
         inverse = np.linalg.inv(self.kernel.gram)
         weights = np.einsum("jhbdc,jhbc->jhbd", inverse, self.kernel.target)
@@ -127,7 +224,7 @@ class ReferenceRegressions:
         bonus = radii[:, :, block] * np.sqrt(_forms(phi, inverse, block))
         bonus += signal_radii[:, block] * np.sqrt(_forms(varphi[None], signal_inverse[None], block)[0])
         shape = (*v.shape[:1], self.task.horizon, -1, self.task.num_actions)
-        return centre.reshape(shape), bonus.reshape(shape)
+        return Evaluated(centre.reshape(shape), bonus.reshape(shape), 2.0 * bonus.reshape(shape))
 
     def add(self, episode: Episode, estimates: Estimates) -> None:
         """Put one episode into every regression, with the features and values of its own evaluation."""
@@ -175,11 +272,13 @@ def _own_forms(x: Floats, gram: Floats) -> Floats:
     return form
 
 
-ReferenceEvaluator = ReferenceCounts | ReferenceRegressions
+ReferenceEvaluator = ReferenceCounts | ReferenceBalls | ReferenceRegressions
 
 
 def reference_for(task: Task, constants: Constants, features: Features | None) -> ReferenceEvaluator:
-    """Return the re-implementation of Algorithm 3, or with features that of Algorithm 2."""
+    """Return the re-implementation of what a preset uses: balls or Algorithm 3, or with features Algorithm 2."""
+    if features is None and constants.preset == "certified":
+        return ReferenceBalls(task)
     if features is None:
         return ReferenceCounts(task, constants)
     return ReferenceRegressions(task, constants, features)

@@ -41,6 +41,32 @@ def count_bonus(task: Task, constants: Constants) -> Floats:
     return _scale(constants) * np.array(bonus)
 
 
+def ball_logarithms(task: Task) -> tuple[float, float]:
+    """Return log(sets / delta) of one row's ball and of one random signal's mean, for the preset `certified`.
+
+    A row has 2^(S-1) - 1 pairs of a set of successors and its complement; with one successor there is none, and the
+    first is -inf. Signals that are not random have no width: the second is -inf.
+    """
+    S, pairs, p = task.num_states, task.num_states * task.num_actions, task.failure_probability
+    for_kernels = p / 4.0 if task.noisy else p / 2.0
+    rows = pairs if task.stationary else task.horizon * pairs
+    subsets = 2 ** (S - 1) - 1
+    kernel = math.log(subsets) + math.log(rows) - math.log(for_kernels) if subsets else -math.inf
+    if not task.noisy:
+        return kernel, -math.inf
+    means = (1 + task.num_constraints) * (pairs if task.stationary_signals else task.horizon * pairs)
+    return kernel, math.log(means) - math.log(p / 4.0)
+
+
+def mean_widths(visits: Floats, logarithm: float) -> Floats:
+    """Return sqrt((n+1)/2 log(sqrt(n+1) sets / delta)) / n for every n of at least 1, and 1 for n = 0; at most 1."""
+    n = np.maximum(visits, 1.0)
+    if logarithm == -math.inf:
+        return np.where(visits > 0.0, 0.0, 1.0)
+    inside = (n + 1.0) / 2.0 * (np.log(np.sqrt(n + 1.0)) + logarithm)
+    return np.where(visits > 0.0, np.minimum(np.sqrt(inside) / n, 1.0), 1.0)
+
+
 def unvisited_bonus(task: Task, constants: Constants) -> Floats:
     """Return the bonus of a pair before its first visit, [H]; at least `optimistic_init` (H - h) in `scaled`."""
     bonus = count_bonus(task, constants) / math.sqrt(ridge_of(constants))
@@ -84,7 +110,7 @@ def _paper_radius(task: Task, constants: Constants, sizes: FeatureSizes) -> floa
 
 
 def _scale(constants: Constants) -> float:
-    """Return what multiplies the certified radius: 1, unless the preset says openly that it is another number."""
+    """Return the factor of the certified radius: 1, unless a parameter of the preset is another number."""
     if constants.preset not in ("certified", "scaled"):
         raise InvalidParameterError(f"there is no reference radius for preset {constants.preset!r}.")
     return 1.0 if constants.preset == "certified" else constants.parameters["radius_scale"]

@@ -24,7 +24,7 @@ class RunSums:
         self.regret, self.shortfall = 0.0, np.zeros(I)
         self.policy_gap = 0.0  # sum_k E_pi* <Q_r + Y Q_g, pi* - pi^k>
         self.estimated_short, self.weighted_short, self.squared_short = np.zeros(I), np.zeros(I), np.zeros(I)
-        self.bonuses = np.zeros(1 + I)  # min(H - h, twice the bonus) at the visited pairs
+        self.bonuses = np.zeros(1 + I)  # min(H - h, length of the confidence set) at the visited pairs
         self.martingale = np.zeros(1 + I)  # in episodes with optimistic estimates
         self.largest_martingale = 0.0  # of any signal, after any episode
         self.reference: ReferenceEvaluator | None = None  # holds all episodes when the run is over
@@ -32,16 +32,17 @@ class RunSums:
     def add(self, record: EpisodeRecord) -> None:
         """Add one episode."""
         b = self.setting.task.thresholds
+        aimed = self.setting.thresholds
         self.prices.append(1.0 + float(record.dual.sum()))
         self.regret += self.simulation.optimum.value - float(record.totals[0])
         self.shortfall += b - record.totals[1:]
         self.policy_gap += float(record.parts.policy_gap @ np.append(1.0, record.dual))
-        short = b - record.estimated[1:]
+        short = aimed - record.estimated[1:]
         self.estimated_short += short
         self.weighted_short += record.dual * short
         self.squared_short += short**2
         stages = np.arange(self.setting.task.horizon)
-        allowed = np.minimum(2.0 * record.bonus, record.tops)
+        allowed = np.minimum(record.allowed, record.tops)
         self.bonuses += allowed[:, stages, record.episode.states[:-1], record.episode.actions].sum(axis=1)
         if record.error.max() <= ROUNDING:
             self.martingale += record.parts.martingale
@@ -81,14 +82,14 @@ class RunSums:
 
 @check("potential", "Lemma (bdsums)")
 def potential(sums: RunSums) -> Result:
-    """Sum of min(1, width^2) <= information / log 2; with counts, the pigeonhole sum of 1/sqrt(n + ridge)."""
+    """Sum of min(1, width^2) <= information / log 2; with counts, the pigeonhole sum of the widths."""
     assert sums.reference is not None
     return sums.reference.potential()
 
 
 @check("sum of the bonuses", "eq. (ub1), (ub2)")
 def bonus_sum(sums: RunSums) -> Result:
-    """min(H - h, 2 b^k) at the visited pairs adds up to at most the theorem's B."""
+    """min(H - h, length of the confidence set) at the visited pairs adds up to at most the theorem's B."""
     H, most, bound = sums.setting.task.horizon, float(sums.bonuses.max()), sums.setting.bonuses.most(sums.episodes)
     return Result.inequality(most, bound, sums.episodes * H * (H + 1) / 2, rounding=ROUNDING * bound)
 
@@ -103,16 +104,21 @@ def mirror_descent(sums: RunSums) -> Result:
 
 @check("dual steps", "eq. (Yb), Lemma 5")
 def dual_lemma(sums: RunSums) -> Result:
-    """sum_k (Y - Y^k)(b - V_g^k) <= Y^2 / (2 eta) + eta / 2 sum_k (b - V_g^k)^2, for Y = 0 and Y = chi."""
-    c, task, K = sums.setting.constants, sums.setting.task, sums.episodes
-    results = []
-    for Y, reach in ((0.0, task.horizon - task.thresholds), (c.dual_bound, task.thresholds)):
-        left = Y * sums.estimated_short - sums.weighted_short
-        right = Y**2 / (2.0 * c.dual_step_size) + c.dual_step_size / 2.0 * sums.squared_short
-        largest = K * c.dual_bound * reach  # of (Y - Y^k)(b - V_g^k), with Y^k in [0, chi] and V_g^k in [0, H]
-        for one, other, most in zip(left.tolist(), right.tolist(), largest.tolist(), strict=True):
-            results.append(Result.inequality(one, other, most, rounding=ROUNDING * max(1.0, abs(other))))
+    """sum_k <Y - Y^k, b - V_g^k> <= |Y|^2 / (2 eta) + eta / 2 sum_k |b - V_g^k|^2, for Y = 0 and Y = chi e_i."""
+    c, K = sums.setting.constants, sums.episodes
+    eta, chi, b = c.dual_step_size, c.dual_bound, sums.setting.thresholds
+    most = chi * (sums.setting.task.horizon - b)  # of Y_i^k (V_gi^k - b_i)
+    against = float(most.max() if c.dual_total < math.inf else most.sum())
+    steps = -float(sums.weighted_short.sum()), eta / 2.0 * float(sums.squared_short.sum())
+    results = [_dual_result(*steps, K * against)]
+    for short, threshold in zip(sums.estimated_short.tolist(), b.tolist(), strict=True):
+        left, right = chi * short + steps[0], chi**2 / (2.0 * eta) + steps[1]
+        results.append(_dual_result(left, right, K * (chi * threshold + against)))
     return reduce(Result.joined, results)
+
+
+def _dual_result(left: float, right: float, largest: float) -> Result:
+    return Result.inequality(left, right, largest, rounding=ROUNDING * max(1.0, abs(right)))
 
 
 @check("martingale", "Lemma 4 (M)", failure=1.0 - OPTIMISM_SHARE)

@@ -19,6 +19,7 @@ from opdop.theory.identities import Decomposition, action_values, decompose
 from opdop.theory.reference_evaluators import ReferenceEvaluator, reference_for
 
 Build = Callable[[Task, str], OPDOP]
+SMALLEST_BONUS = 1e-9  # below this, shares of a bonus are shares of rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class Simulation:
         return self.cmdp.features or one_hot(self.cmdp.num_states, self.cmdp.num_actions)
 
     def setting(self, episodes: int, failure_probability: float) -> Setting:
-        """Return the learner's task for so many planned episodes, with the preset's constants."""
+        """Return the task, with this number of episodes and failure_probability, and the preset's constants."""
         gap = self.optimum.slater_gap or None
         task = Task.of(
             self.cmdp, episodes=episodes, failure_probability=failure_probability, slater_gap=gap, noisy=self.noisy
@@ -96,21 +97,22 @@ class Simulation:
     def play(self, setting: Setting, *, seed: int, build: Build | None = None) -> Iterator[EpisodeRecord]:
         """Play all planned episodes of a setting; yield a record of each.
 
-        `build(task, preset)` makes the learner; without it the simulation's own algorithm does.
+        `seed` is the simulator's. `build(task, preset)` makes the learner; by default it is that of the simulation's
+        algorithm.
         """
         task = setting.task
         learner = (build or find(self.algorithm).build)(task, self.preset)
         reference = reference_for(task, setting.constants, self.features)
         simulator = ModelSimulator(self.cmdp, seed=seed, noisy=self.noisy)
         dual = np.zeros(task.num_constraints)
-        estimated = np.append(0.0, task.thresholds)  # so that Y^1 = Y^0
+        estimated = np.append(0.0, setting.thresholds)  # so that Y^1 = Y^0
         for _ in range(task.episodes):
             policy = learner.propose()
             episode = simulator.play(policy)
             learner.learn(episode)
             last = learner.estimates
             estimates = Estimates(last.q.copy(), last.v.copy(), last.touched.copy())  # the next ones overwrite them
-            centre, bonus = reference.evaluate(estimates.v)
+            expected = reference.evaluate(estimates.v)
             record = EpisodeRecord(
                 simulation=self,
                 setting=setting,
@@ -121,8 +123,9 @@ class Simulation:
                 dual=learner.dual.copy(),
                 dual_before=dual,
                 estimated_before=estimated,
-                centre=centre,
-                bonus=bonus,
+                centre=expected.centre,
+                bonus=expected.bonus,
+                allowed=expected.allowed,
                 reference=reference,
             )
             yield record
@@ -145,6 +148,7 @@ class EpisodeRecord:
     estimated_before: Floats  # <rho, V^{k-1}> [1+I]; the thresholds at first
     centre: Floats  # the reference's estimate without its bonus, from the episodes before this one, [1+I, H, S, A]
     bonus: Floats  # the reference's bonus, of the same shape
+    allowed: Floats  # what -iota is at most, of the same shape
     reference: ReferenceEvaluator  # this episode is added to it after the record has been used
 
     @cached_property
@@ -185,8 +189,11 @@ class EpisodeRecord:
 
     @cached_property
     def needed(self) -> Floats:
-        """The largest share of a bonus that optimism needed at each stage, where Q is not clipped; else -inf, [H]."""
-        free = self.estimates.q < self.tops
+        """The largest share of a bonus that optimism needed at each stage, where there is one; else -inf, [H].
+
+        There is none where Q is clipped, and in the last stage if signals are not random: they are known exactly.
+        """
+        free = (self.estimates.q < self.tops) & (self.bonus > SMALLEST_BONUS)
         shares = np.full_like(self.target, -np.inf)
         shares[free] = (self.target - self.centre)[free] / self.bonus[free]
         largest: Floats = shares.max(axis=(0, 2, 3))

@@ -137,7 +137,7 @@ class Verification:
         return tuple(row.check.name for row in self.rows if row.verdict == "vacuous")
 
     def row(self, name: str) -> Row:
-        """Return the row of a check."""
+        """Return the row of the check with this name."""
         return next(row for row in self.rows if row.check.name == name)
 
     def record(self) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def bounds_record(name: str, setting: Setting) -> dict[str, Any]:
 def standard_simulations(preset: str = CERTIFIED) -> list[Simulation]:
     """Return the small problems on which everything is verified by default: counts and least squares, also with noise.
 
-    With `certified` the last two are learnt with `scaled`, whose multipliers soon move: what is sure must hold there
-    too. Another preset is used for all of them.
+    With `certified` the last two are learnt with `scaled`, whose multipliers soon move: claims that hold surely must
+    hold there too. Another preset is used for all of them.
     """
     tabular, mixture, factored = make("random-tabular"), make("random-mixture"), make("factored")
     simulations = [
@@ -198,7 +198,7 @@ def verify(
     build: Build | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> Verification:
-    """Make every check on every problem.
+    """Make every check on every problem, and return a row for each check.
 
     Args:
         simulations: the problems, each with its algorithm and preset.
@@ -330,7 +330,10 @@ def coverage(
     build: Build | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> CoverageStudy:
-    """Check optimism at every (k, h, x, a) of every signal over many certified runs; arguments as for `verify`."""
+    """Check optimism at every (k, h, x, a) of every signal over many certified runs; return the counts by problem.
+
+    The arguments and errors are those of `verify`.
+    """
     _validate(seeds, episodes)
     guaranteed = optimistic.guaranteed(failure_probability, certified=True)
     problems = []

@@ -101,7 +101,7 @@ def families(half: str | None = None) -> Mapping[str, Family]:
 
 
 def draw(name: str, seed: int) -> TabularCMDP:
-    """Return the problem of a family and a seed; raises InvalidParameterError if there is no such family.
+    """Return the problem of the family `name` and a seed; raises InvalidParameterError if there is no such family.
 
     >>> draw("chain", 0).num_constraints
     1

@@ -62,7 +62,7 @@ def seen(episodes: Floats) -> Floats:
 
 @style_context(LOOK)
 def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> Figure:
-    """Draw regret or a violation per episode, or in total, with the rate of the theory as a guide.
+    """Return a figure of a metric of a section's groups, per episode or in total, with the theory's rate as a guide.
 
     Averages are drawn on a linear scale, so that negative values show. Totals are drawn on a logarithmic scale that is
     linear around 0, together with the bounds of the groups that have a guarantee.
@@ -103,7 +103,10 @@ def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> F
 
 @style_context(LOOK)
 def multiplier_figure(section: Section, index: int) -> Figure:
-    """Draw the multiplier of a constraint and the exact one; on a square-root scale if it was once far above that."""
+    """Return a figure of the multiplier of a section's constraint, given by its index, with the exact multiplier.
+
+    The scale is a square-root scale if the multiplier was once far above the exact one.
+    """
     constraint = section.summary.constraints[index]
     curves = []
     for i, group in enumerate(section.groups):

@@ -34,7 +34,7 @@ class Ground:
 
 
 def ground(section: Section, index: int) -> Ground:
-    """Return the attainable set and the exact frontier of one constraint."""
+    """Return the attainable set and the exact frontier of a section's problem, for the constraint with this index."""
     cmdp, quantities = section.cmdp, section.summary.run.display.quantities
     if cmdp is None:
         return Ground(None, None)
@@ -55,7 +55,7 @@ class View:
 
 
 def whole(section: Section, index: int, below: Ground) -> View:
-    """Return a view of the frontier, the constraint and all paths."""
+    """Return a view of all paths of a section, the frontier `below` them, and the constraint with this index."""
     paths = [_path(group, index).reshape(-1, 2) for group in section.groups]
     optimum = _optimum(section, index)
     marks = [optimum, _unconstrained(section, index), np.array([_threshold(section, index), optimum[1]])]
@@ -65,7 +65,10 @@ def whole(section: Section, index: int, below: Ground) -> View:
 
 
 def close(section: Section, index: int, full: View) -> View | None:
-    """Return a view of the optimum and the nearest end of a path; None if it would not be much of an enlargement."""
+    """Return a close-up of the `full` view, with the optimum and the nearest end of a path; None if it enlarges little.
+
+    `section` has the paths, `index` is that of the constraint on the horizontal axis.
+    """
     optimum = _optimum(section, index)
     extent = np.array([full.across[1] - full.across[0], full.up[1] - full.up[0]])
     ends = [np.abs(_path(group, index).mean(axis=0)[-1] - optimum) / extent for group in section.groups]
@@ -80,7 +83,7 @@ def _view(low: Floats, high: Floats, room: Floats) -> View:
 
 @style_context(LOOK)
 def path_figure(section: Section, index: int, below: Ground, view: View, title: str) -> Figure:
-    """Draw the plane with the paths of the average policies.
+    """Return a figure of the plane with the paths of the average policies.
 
     Args:
         section: the problem and its groups.
@@ -88,7 +91,6 @@ def path_figure(section: Section, index: int, below: Ground, view: View, title: 
         below: the attainable set and the frontier, from `ground`.
         view: the limits, from `whole` or `close`.
         title: of the figure.
-
     """
     summary = section.summary
     constrained = summary.constraints[index].quantity

@@ -24,7 +24,10 @@ from opdop.report.summary.visit_map import VisitMap
 
 
 def picture(solution: Solution, *, plane: bool = False) -> Figure:
-    """Return the map of a problem with its optimal policy's visits, or its plane if it has no map or `plane` is set."""
+    """Return the map of a solution's problem with the visits of its optimal policy.
+
+    If the problem has no map, or if `plane` is set, return its reward-utility plane instead.
+    """
     if solution.cmdp.display.geometry is None or plane:
         return frontier(solution.cmdp, solution.optimum)
     return occupancy_map(solution.cmdp, solution.optimum.policy)
@@ -32,7 +35,10 @@ def picture(solution: Solution, *, plane: bool = False) -> Figure:
 
 @style_context(LOOK)
 def occupancy_map(cmdp: TabularCMDP, policy: Any, title: str | None = None) -> Figure:
-    """Draw the map of a problem: how many stages a policy spends in each cell, and what it mostly does there."""
+    """Return a map of `cmdp`: how many stages a policy spends in each cell, and its most frequent action there.
+
+    `title` is that of the figure, by default the problem's name. Raises InvalidModelError if there is no map.
+    """
     visits = VisitMap.of(cmdp, policy)
     geometry = visits.geometry
     rows, columns = visits.visits.shape
@@ -65,10 +71,10 @@ def occupancy_map(cmdp: TabularCMDP, policy: Any, title: str | None = None) -> F
 
 @style_context(LOOK)
 def frontier(cmdp: TabularCMDP, optimum: Optimum) -> Figure:
-    """Draw the best reward against the constrained quantity, with the constraint, in the problem's own units.
+    """Return a figure of the best reward against the constrained quantity, in the problem's own units.
 
-    With one constraint the figure shows all that policies attain. With several there is one panel for each: the best
-    reward as one constraint varies and the others are satisfied.
+    The optimum of `cmdp` and the constraint are marked. With one constraint the figure shows all that policies attain.
+    With several there is one panel for each: the best reward as one constraint varies and the others are satisfied.
     """
     count = cmdp.num_constraints
     figure = Figure(figsize=(style.WIDTH, 3.0 if count == 1 else 0.6 + 1.9 * count), layout="constrained")

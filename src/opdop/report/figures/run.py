@@ -24,7 +24,7 @@ from opdop.runs import Run
 
 @style_context(LOOK)
 def run_figure(run: Run, *, bound: bool = False) -> Figure:
-    """Draw a run: regret, violation, multipliers, and estimated beside true values of its policies.
+    """Return a figure of a run: regret, violation, multipliers, and estimated beside true values of its policies.
 
     Regret and violation are averages per episode, so learning is a fall towards 0; negative regret shows below 0. With
     `bound` the certified bounds are drawn above them, on an axis that is logarithmic away from 0.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,13 @@ from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
 from opdop.model.validation import MOST_EPISODES, Floats
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_summary import RunSummary
+from opdop.report.summary.solution import setting_text
 from opdop.report.summary.statistics import Band, band
-from opdop.report.terminal.tables import setting_text
-from opdop.runs import CHECKPOINT, Run, RunConfig, fingerprint, settings
-from opdop.runs.files import open_regular
+from opdop.runs import Run, RunConfig, fingerprint, settings
+from opdop.runs.files import file_name, open_regular
 from opdop.runs.run import RUN
-from opdop.sweeps.store import FAILED, MANIFEST, SPEC, Store, folder_at, read_json
+from opdop.sweeps.results import run_folders_in
+from opdop.sweeps.store import FAILED, MANIFEST, RUNS, SPEC, Store, folder_at, read_json
 
 _LARGEST = 1e30  # of a number in a run: larger ones cannot be drawn
 _LONGEST = 10 * 2**20  # bytes of a text file that comes with the runs
@@ -204,6 +205,19 @@ def collect(folder: str | Path) -> Collection:
     return Collection(root.resolve().name, sections, tuple(missing), _manifest(root), _text(root / SPEC))
 
 
+def realised_runs(folder: str | Path) -> dict[str, Run]:
+    """Return the run in a folder, or all runs below it, by place; empty if the model of one of them is known."""
+    root = folder_at(folder)
+    found = {}
+    for place in _places(root) if root.is_dir() else ():
+        with contextlib.suppress(OpdopError):
+            run = Run.load(place)
+            if run.optimum is not None:
+                return {}
+            found[place.relative_to(root).as_posix()] = run
+    return found
+
+
 def gather(runs: Iterable[Run], name: str = "runs") -> Collection:
     """Group runs that are in memory, as `collect` does with those in a folder."""
     found, missing = {}, []
@@ -241,24 +255,18 @@ def _checked(run: Run) -> Run:
         ("units", 1.0 / scales[:, 0] if scales[:, 0].all() else np.inf, _LARGEST),
     ):
         if not (np.abs(numbers) <= limit).all():  # also if one is NaN
-            raise OpdopError(f"its {what} cannot be: a number is not finite, or beyond {limit:.6g}.")
+            raise OpdopError(f"its {what} has a number that is not finite, or beyond {limit:.6g}.")
     try:
-        json.dumps([summary.record(), card_lines(summary)], default=str)
+        json.dumps([summary.record(certificate=False), card_lines(summary)], default=str)
         shlex.join(run.config.command())
     except Exception as error:  # constants and settings of such a run may be anything
         raise OpdopError(f"it cannot be summarised ({type(error).__name__}: {error}).") from error
     return run
 
 
-def _places(root: Path) -> Iterator[Path]:
-    """Return the folders that hold a run or a checkpoint."""
-    if (root / RUN).exists():
-        yield root
-        return
-    for above in (root / "runs", root):
-        for place in sorted(above.iterdir()) if above.is_dir() else ():
-            if not place.name.startswith(".") and ((place / RUN).exists() or (place / CHECKPOINT).exists()):
-                yield place
+def _places(root: Path) -> list[Path]:
+    """Return the folder itself if it holds a run, otherwise those of its folders, or of a sweep's, that do."""
+    return [root] if (root / RUN).exists() else run_folders_in(root / RUNS) + run_folders_in(root)
 
 
 def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
@@ -269,8 +277,7 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
         config = run.config
         facts = (run.policy.table.shape, run.thresholds.tolist(), run.display.quantities, _totals(run))
         problem = f"{config.problem} {_key(config.problem_parameters)} {run.origin.get('model')} {facts}"
-        group = _key({**config.record(), "seed": None})
-        seeds = problems.setdefault(problem, {}).setdefault(group, {})
+        seeds = problems.setdefault(problem, {}).setdefault(without_seed(config), {})
         if config.seed in seeds:
             repeated.append(Missing(place, f"the same run as {seeds[config.seed][0]}, which is in the report."))
         elif not _overlap([run, *(other for _, other in seeds.values())]):
@@ -314,23 +321,29 @@ def printable(text: object) -> str:
     return "".join(letter for letter in str(text) if letter in "\n\t" or letter.isprintable())
 
 
-def file_name(text: str) -> str:
-    """Return a text as part of a file name: lower-case ASCII letters and digits, joined by hyphens.
-
-    >>> file_name("Factored, radius_scale=0.1")
-    'factored-radius-scale-0-1'
-    """
-    return "-".join(re.findall("[a-z0-9]+", text.lower()))
-
-
 def _labels(configs: list[RunConfig]) -> list[str]:
     """Return a name for each group: the algorithm, and the settings in which the groups differ."""
+    labels = [" ".join([config.algorithm, *words]) for config, words in zip(configs, differences(configs), strict=True)]
+    used: set[str] = set()
+    return [_unused(printable(label), used) for label in labels]
+
+
+def without_seed(config: RunConfig) -> str:
+    """Return a text that is the same for configurations that differ only in their seed."""
+    return _key({**config.record(), "seed": None})
+
+
+def differences(configs: Sequence[RunConfig]) -> list[list[str]]:
+    """Return for each configuration its settings, in words, in which these configurations differ.
+
+    The algorithm is left out.
+    """
     varying = [name for name in settings() if len({_key({"": getattr(each, name)}) for each in configs}) > 1]
     if all(config.planned_episodes == config.episodes for config in configs):
         varying = [name for name in varying if name != "planned_episodes"]
-    labels = []
+    found = []
     for config in configs:
-        words = [config.algorithm]
+        words = []
         for name in varying:
             value = getattr(config, name)
             if isinstance(value, Mapping):
@@ -338,9 +351,8 @@ def _labels(configs: list[RunConfig]) -> list[str]:
             if value and name != "algorithm":
                 shown = f"{value:,}" if isinstance(value, int) else setting_text(value)
                 words.append(settings()[name].label.format(shown))
-        labels.append(" ".join(words))
-    used: set[str] = set()
-    return [_unused(printable(label), used) for label in labels]
+        found.append(words)
+    return found
 
 
 def _unused(name: str, used: set[str]) -> str:

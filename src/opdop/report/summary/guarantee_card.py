@@ -25,9 +25,10 @@ def card_lines(summary: RunSummary) -> list[tuple[str, str]]:
     lines = [
         ("guarantee", f"with probability at least {card.probability:.4g}, {' and '.join(texts)} in total{rest}"),
         ("", _vacuity(summary)),
+        *_margin(summary),
         *(("", f"assumption, {_MET[each.met]}: {each.words}") for each in card.assumptions),
     ]
-    shares = ", ".join(_share(name, measure.total / bound) for name, (measure, bound) in bounds.items())
+    shares = ", ".join(_share(name, _ratio(measure.total, bound)) for name, (measure, bound) in bounds.items())
     return [*lines, ("measured", shares + ("" if summary.exact else " (estimated: not every episode was measured)"))]
 
 
@@ -55,7 +56,7 @@ def card_record(summary: RunSummary) -> dict[str, Any]:
             "terms": [{"name": term, "model": value} for term, value in card.terms(name).items()],
             "trivial": card.trivial,
             "useful_from": card.useful_from(name),
-            "measured_over_bound": measure.total / bound,
+            "measured_over_bound": _ratio(measure.total, bound),
             "within_bound": measure.total <= bound,
         }
     return {
@@ -63,6 +64,8 @@ def card_record(summary: RunSummary) -> dict[str, Any]:
         "certified": card.probability is not None,
         "probability": card.probability,
         "why_not": card.why or None,
+        "margin": card.margin,
+        "zero_violation": card.zero_violation,
         **records,
         "assumptions": [{"words": each.words, "met": each.met} for each in card.assumptions],
     }
@@ -73,7 +76,28 @@ def _in_unit(measure: Measure, value: float) -> str:
     return f"{short_number(measure.shown(value))} {unit}".rstrip()
 
 
-def _share(name: str, share: float) -> str:
+def _ratio(total: float, bound: float) -> float | None:
+    """Return the measured total over its bound; None for a positive total where the bound is 0."""
+    if bound > 0.0:
+        return total / bound
+    return 0.0 if total <= 0.0 else None
+
+
+def _margin(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what a margin does, if there is one."""
+    card = summary.guarantee
+    if not card.margin or not card.constraints:
+        return []
+    regret, violation = summary.regret, summary.violation
+    raised = f"the multipliers aim at {_in_unit(violation, card.margin)} per episode more than every threshold"
+    cost = f"this is {_in_unit(regret, card.terms('regret')['margin'])} of the bound on the regret"
+    zero = "; over all episodes together no constraint is violated" if card.zero_violation else ""
+    return [("", f"margin: {raised}; {cost}{zero}")]
+
+
+def _share(name: str, share: float | None) -> str:
+    if share is None:
+        return f"{name} ABOVE its bound of 0"
     if share > 1.0:
         return f"{name} ABOVE its bound, {short_number(share)} times"
     return f"{name} {max(share, 0.0):.2%} of its bound"

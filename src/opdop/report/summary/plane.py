@@ -16,7 +16,7 @@ import numpy as np
 from opdop.model import InvalidModelError, TabularCMDP
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, solve
-from opdop.planning.optimum import Oracle
+from opdop.planning.optimum import ModelOracle
 
 # No threshold may be 0, and every policy reaches this one.
 _NO_THRESHOLD = 1e-300
@@ -41,7 +41,7 @@ def trace(cmdp: TabularCMDP, *, tolerance: float = 1e-4, passes: int = 400) -> P
     """
     if cmdp.num_constraints != 1:
         raise InvalidModelError(f"the plane is for one constraint; this model has {cmdp.num_constraints}: use a slice.")
-    oracle = Oracle(cmdp)
+    oracle = ModelOracle(cmdp)
     # The frontier is traced first and on its own scale, as it can be small compared with the whole set.
     most_reward, most_utility = _corner(oracle, (0.0, 1.0), (1.0, 0.0)), _corner(oracle, (1.0, 0.0), (0.0, 1.0))
     best_side, complete = _refine(oracle, [most_utility, most_reward], tolerance, passes // 2)
@@ -74,13 +74,13 @@ def slices(cmdp: TabularCMDP, optimum: Optimum, constraint: int, *, points: int 
     return np.array(curve)
 
 
-def _corner(oracle: Oracle, direction: tuple[float, float], second: tuple[float, float]) -> Floats:
+def _corner(oracle: ModelOracle, direction: tuple[float, float], second: tuple[float, float]) -> Floats:
     """Return the attainable (utility, reward) farthest in a direction; among these, farthest in the second one."""
     totals: Floats = oracle.best(direction[::-1], second=second[::-1]).totals[::-1]
     return totals
 
 
-def _refine(oracle: Oracle, path: list[Floats], tolerance: float, passes: int) -> tuple[list[Floats], bool]:
+def _refine(oracle: ModelOracle, path: list[Floats], tolerance: float, passes: int) -> tuple[list[Floats], bool]:
     """Split the edges of a counterclockwise path, longest first, until no corner lies beyond an edge.
 
     Return the path, and whether all its edges were examined.

@@ -12,6 +12,7 @@ import numpy as np
 from opdop.model import InvalidParameterError, Quantity
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
+from opdop.report.summary.certificate_card import CertificateCard
 from opdop.report.summary.guarantee_card import card_record
 from opdop.report.summary.solution import (
     ConstraintSummary,
@@ -103,7 +104,13 @@ class RunSummary:
             noisy=self.run.config.noisy,
             optimum=self.optimum,
             own_learner=self.run.config.preset is None,
+            checked=self.run.config.stationary is None,
         )
+
+    @cached_property
+    def card(self) -> CertificateCard:
+        """The certificates of the run's policies."""
+        return CertificateCard(self.run)
 
     @property
     def episodes(self) -> int:
@@ -255,6 +262,8 @@ class RunSummary:
             if not constraint.binds:
                 subject = f"The constraint on {constraint.quantity.name}" if many else "The constraint"
                 notes.append(f"{subject} does not bind: it costs no reward, and its multiplier Y* is 0.")
+        if self.run.config.until is not None:
+            notes.append(self._ending())
         if not self.exact:
             every = self.run.config.measure_every
             notes.append(
@@ -272,10 +281,24 @@ class RunSummary:
             )
         return tuple(notes)
 
+    def _ending(self) -> str:
+        """Return whether the run ended because a policy was certified."""
+        until, at = self.run.config.until, self.run.certified_at
+        share = "" if str(until).partition(" ")[2] else " of the reward range"
+        if at is None:
+            return f"No policy was certified to be within {until}{share} of the best in {self.episodes:,} episodes."
+        return (
+            f"The run ended at episode {at:,}: the recommended policy is certified to keep every constraint and to be "
+            f"within {until}{share} of the best."
+        )
+
     # As data ----------------------------------------------------------------------------------------------------------
 
-    def record(self) -> dict[str, Any]:
-        """Return the summary as plain data for JSON; docs/command-line.md explains every key."""
+    def record(self, *, certificate: bool = True) -> dict[str, Any]:
+        """Return the summary as plain data for JSON; docs/command-line.md explains every key.
+
+        Without `certificate` it has no certificates, which take time to compute.
+        """
         run, config = self.run, self.run.config
         reward, *signals = signal_records(run.display.quantities, {**self.policies, "estimated": self.estimates})
         return {
@@ -285,6 +308,7 @@ class RunSummary:
             "episodes": self.episodes,
             **{key: getattr(config, key) for key in ("seed", "preset", "noisy", "measure_every")},
             "exact": self.exact,
+            "until": config.until,
             "discretisation": run.origin.get("discretisation"),
             "constants": dict(run.constants),
             "reward": reward,
@@ -306,6 +330,7 @@ class RunSummary:
             "hard_violation": self.hard_violation.record(),
             "binds": any(constraint.binds for constraint in self.constraints),
             "guarantee": card_record(self),
+            **({"certificate": self.card.record()} if certificate else {}),
             "verdict": self.verdict,
             "notes": list(self.notes),
             "seconds": run.seconds,

@@ -5,6 +5,7 @@ Model units are those of the signals, which lie in [0, 1] in each stage; own uni
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -220,6 +221,28 @@ def duration(seconds: float) -> str:
     ('0.42 ms', '3.14 s')
     """
     return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
+
+
+def sizes_text(*counts: float) -> str:
+    """Return S, A, H and I in words; infinitely many states are called continuous."""
+    named = zip(counts, ("state", "action", "stage", "constraint"), strict=True)
+    return ", ".join(
+        f"{'continuous' if count == math.inf else f'{count:,}'} {word}{'' if count == 1 else 's'}"
+        for count, word in named
+    )
+
+
+def setting_text(value: object) -> str:
+    """Return a parameter's value as --set takes it.
+
+    >>> setting_text((0.3, 0.7)), setting_text(None), setting_text(66.5), setting_text(True)
+    ('0.3,0.7', 'none', '66.5', 'true')
+    """
+    if isinstance(value, tuple | list):
+        return ",".join(setting_text(entry) for entry in value)
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def problem_facts(display: Display, stages: int, states: int, actions: int) -> dict[str, Any]:

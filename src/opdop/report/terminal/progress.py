@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -77,6 +78,10 @@ def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
     >>> print(costs_so_far(Progress(10, 100, 5.0, 1.0, 2.0, np.array([3.0])), [reward, constrained]))
     per episode: regret 1.0000 dollars, violation 0.4000 orders, hard 0.8000
     multiplier 1.5
+    >>> print(costs_so_far(Progress(10, 100, 5.0, 1.0, 2.0, np.array([3.0]), 0.25, True), [reward, constrained]))
+    per episode: regret 1.0000 dollars, violation 0.4000 orders, hard 0.8000
+    multiplier 1.5
+    certified gap 0.5000 dollars; the recommended policy keeps every constraint
     """
     reward, *constrained = quantities
     regret = f"{number(progress.regret * abs(reward.scale) / progress.episode)} {reward.unit}".rstrip()
@@ -90,4 +95,13 @@ def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
         for dual, quantity in zip(progress.dual, constrained, strict=True)
     ]
     words = "multiplier" if len(duals) == 1 else "multipliers"
-    return Text(f"per episode: {costs}\n{words} {', '.join(duals)}")
+    return Text(f"per episode: {costs}\n{words} {', '.join(duals)}{_certified(progress, reward)}")
+
+
+def _certified(progress: Progress, reward: Quantity) -> str:
+    """Return the certified gap so far, in own units; empty before the first certificate."""
+    if not math.isfinite(progress.certified_gap):
+        return ""
+    gap = f"{number(progress.certified_gap * abs(reward.scale))} {reward.unit}".rstrip()
+    kept = "keeps every constraint" if progress.keeps_constraints else "is not certified to keep every constraint"
+    return f"\ncertified gap {gap}; the recommended policy {kept}"

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from opdop.model import Quantity
 from opdop.report.summary.solution import number
+from opdop.runs import RunConfig
 from opdop.sweeps import Failure, SweepProgress, short_key
 
 _MOST_LINES = 8  # for unfinished runs
@@ -96,13 +97,20 @@ def view(progress: SweepProgress) -> RenderableType:
 def kinds_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     """Return a table with a row for each kind of run: means over its seeds, per episode, in the problem's own units.
 
-    `found` maps keys to summaries of runs.
+    `found` maps keys to summaries of runs. Runs are of one kind if their configurations differ only in the seed.
     """
-    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    from opdop.report.summary.groups import differences, without_seed  # late: it is needed for this table only
+
+    kinds: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for about in found.values():
-        kinds.setdefault(about["group"], []).append(about)
+        same_name = kinds.setdefault(about["group"], {})
+        same_name.setdefault(without_seed(RunConfig.of(about["config"])), []).append(about)
+    named = []
+    for name, groups in kinds.items():
+        words = differences([RunConfig.of(runs[0]["config"]) for runs in groups.values()])
+        named += [(", ".join([name, *each]), runs) for each, runs in zip(words, groups.values(), strict=True)]
     table = _table("runs of", "seeds", "reward", "optimum", "violation", "hard")
-    for group, runs in kinds.items():
+    for group, runs in named:
         reward, *utilities = runs[0]["quantities"]
         single = utilities[0]["unit"] or utilities[0]["name"] if len(utilities) == 1 else "model units"
         units = f"  in {reward['unit'] or reward['name']}; violation in {single}"

@@ -16,6 +16,7 @@ from rich.text import Text
 from opdop.algorithms import Algorithm, Task, choose, presets
 from opdop.envs import Environment
 from opdop.model import Display, Problem, Quantity
+from opdop.model.display import worth
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_summary import Measure, RunSummary, constants_text
 from opdop.report.summary.solution import (
@@ -25,7 +26,9 @@ from opdop.report.summary.solution import (
     discretisation_text,
     duration,
     number,
+    setting_text,
     short_number,
+    sizes_text,
 )
 from opdop.report.summary.visit_map import VisitMap
 
@@ -166,7 +169,7 @@ def run_page(summary: RunSummary) -> RenderableType:
     facts.add_row("estimates", _estimates(summary))
     facts.add_row("algorithm", summary.method)
     facts.add_row("constants", constants_text(run.constants))
-    for label, words in card_lines(summary):
+    for label, words in (*card_lines(summary), *summary.card.lines()):
         facts.add_row(label, words)
     pace = f"{summary.episodes:,} in {duration(run.seconds)}, {summary.episodes_per_second:,.0f} per second"
     facts.add_row("episodes", f"{pace}; seed {config.seed}" + (", noisy signals" if config.noisy else ""))
@@ -220,31 +223,9 @@ def sizes(problem: Problem) -> str:
     return f"{words}; {problem.discretisation}" if problem.discretisation else words
 
 
-def sizes_text(*counts: float) -> str:
-    """Return S, A, H and I in words; infinitely many states are called continuous."""
-    named = zip(counts, ("state", "action", "stage", "constraint"), strict=True)
-    return ", ".join(
-        f"{'continuous' if count == math.inf else f'{count:,}'} {word}{'' if count == 1 else 's'}"
-        for count, word in named
-    )
-
-
 def settings(display: Display) -> str:
     """Return the parameters that a problem was built from."""
     return ", ".join(f"{key}={setting_text(value)}" for key, value in display.parameters.items())
-
-
-def setting_text(value: object) -> str:
-    """Return a parameter's value as --set takes it.
-
-    >>> setting_text((0.3, 0.7)), setting_text(None), setting_text(66.5), setting_text(True)
-    ('0.3,0.7', 'none', '66.5', 'true')
-    """
-    if isinstance(value, tuple | list):
-        return ",".join(setting_text(entry) for entry in value)
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def example(entry: Environment) -> str:
@@ -329,8 +310,7 @@ def _constraints(solution: Solution) -> Table:
     for constraint in solution.constraints:
         own = constraint.quantity.unit
         if constraint.binds:
-            price = f"{short_number(constraint.own_multiplier)} {unit}".rstrip()
-            binds = f"yes: tightening it costs {price} per unit (multiplier Y*)"
+            binds = f"yes: {worth(solution.reward, constraint.quantity, constraint.multiplier)} (multiplier Y*)"
         else:
             slack = f"{number(constraint.slack)} {own}".rstrip()
             binds = f"no: it costs nothing, and the optimal policy has a slack of {slack}"

@@ -1,0 +1,57 @@
+"""Speed of learners that plan on their data, and of evaluation over confidence balls."""
+
+from __future__ import annotations
+
+import opdop
+from benchmarks.bench_learn import dense_model
+from opdop.algorithms import BallRadius, WeissmanRadius
+from opdop.model import TabularCMDP
+from opdop.runs import train
+
+
+def learner_seconds(cmdp: TabularCMDP, radius: BallRadius | WeissmanRadius, episodes: int, repeats: int = 3) -> float:
+    """Return seconds per episode of OPDOP with counts and a confidence rule; every episode is measured."""
+    task = opdop.Task.of(cmdp, episodes=episodes)
+    times = []
+    for _ in range(repeats + 1):  # the first compiles
+        learner = opdop.OPDOP.preset(task, opdop.Counts(task, radius=radius), "certified")
+        times.append(train(cmdp, learner, episodes=episodes, records=10).seconds)
+    return min(times[1:]) / episodes
+
+
+def balls_against_bonuses() -> None:
+    """Print the time of an episode with confidence balls against that with bonuses."""
+    print("\nAlgorithm 1 with confidence balls against bonuses (new runs, every episode measured exactly, one core)")
+    for S, A, H in ((4, 2, 4), (10, 4, 10), (30, 3, 10)):
+        cmdp = dense_model(S, A, H)
+        bonus, ball = (learner_seconds(cmdp, rule, 20_000) for rule in (WeissmanRadius(), BallRadius()))
+        print(
+            f"  S{S} A{A} H{H}: bonus {bonus * 1e6:6.1f} us/episode, balls {ball * 1e6:6.1f} us/episode, "
+            f"ratio {ball / bonus:.2f} (aim: at most 2)"
+        )
+
+
+def planners() -> None:
+    """Print the episodes per second of planning learners, at first and once plans are rare."""
+    cmdp = dense_model(10, 2, 10)
+    print("\nplanning learners, S10 A2 H10 (every episode measured exactly, one core)")
+    for name, aim in (("optimistic", 500_000), ("replan", 200_000)):
+        train(cmdp, name, episodes=50, records=10)  # compile
+        many = 1_000_000
+        plan = {"planned_episodes": 2 * many, "records": 10}
+        first = train(cmdp, name, episodes=many, **plan)
+        both = train(cmdp, name, episodes=many, start=first, **plan)
+        print(
+            f"  {name}: first million {many / first.seconds:,.0f} episodes/s, second million "
+            f"{many / (both.seconds - first.seconds):,.0f} episodes/s (aim: at least {aim:,})"
+        )
+
+
+def main() -> None:
+    """Run the benchmarks."""
+    balls_against_bonuses()
+    planners()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""An environment of Gymnasium as a simulator: episodes of a fixed number of stages, with signals in [0, 1]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opdop.interop.gymnasium_costs import CostReader, SignalMaps, Transition
+from opdop.model import Display, Episode, InvalidModelError, Policy, PolicyMixture, Space
+from opdop.model.policy import draw_action
+from opdop.model.validation import Floats, as_generator, call, restore_generator, shown
+
+__all__ = ["GymnasiumSimulator", "Transition"]
+
+
+class GymnasiumSimulator:
+    """Plays episodes of an environment whose model is not known; `opdop.from_gymnasium` makes it.
+
+    States are the numbered observations, and one more: an episode that terminates early spends its remaining stages in
+    the state `absorbing`, without reward and cost. A learner is told so, hence these stages teach it nothing wrong. The
+    horizon is the end of every other episode.
+
+    `state` and `restore` keep the random streams of the actions and of the environment (`np_random`), so that a run
+    can be resumed between episodes if the environment draws all its random numbers from there.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        space: Space,
+        horizon: int,
+        costs: CostReader,
+        maps: SignalMaps,
+        initial: Floats | None,
+        display: Display,
+        seed: int,
+        resets: int,
+    ) -> None:
+        self.env, self.space, self.horizon = env, space, horizon
+        self.costs, self.maps, self.display = costs, maps, display
+        self.num_states, self.num_actions = space.num_states + 1, space.num_actions
+        self.absorbing: int | None = space.num_states
+        self.rest: Floats | None = maps.rest
+        self.thresholds, self.noisy = maps.thresholds, True
+        self.stationary = True  # a step does not see the stage
+        self.generator = as_generator(seed)
+        env.reset(seed=int(self.generator.integers(2**31)))
+        self.initial = self._estimate_initial(resets) if initial is None else np.append(initial, 0.0)
+
+    def _estimate_initial(self, resets: int) -> Floats:
+        """Return the share of each first state over a number of resets, [S]."""
+        visits = np.zeros(self.num_states)
+        for _ in range(resets):
+            visits[self.space.state(self._reset())] += 1.0
+        return visits / resets
+
+    def _reset(self) -> Any:
+        observation, _ = call("reset() of the environment", self.env.reset)
+        return observation
+
+    def play(self, policy: Policy | PolicyMixture) -> Episode:
+        """Play one episode with a policy on the numbered states.
+
+        Raises InvalidModelError if a reward or a cost is outside its stated range, or if the environment truncates the
+        episode before the horizon.
+        """
+        H, absorbing = self.horizon, self.num_states - 1
+        acting: Policy = policy.sample(self.generator) if isinstance(policy, PolicyMixture) else policy
+        states = np.full(H + 1, absorbing, dtype=np.int64)
+        actions = np.zeros(H, dtype=np.int64)
+        signals = np.repeat(self.maps.rest[:, None], H, axis=1)
+        observation = self._reset()
+        states[0] = self.space.state(observation)
+        for h in range(H):
+            actions[h] = draw_action(acting.probabilities(h, int(states[h])), self.generator)
+            step, truncated, own = self._step(observation, self.space.action(int(actions[h])))
+            values = np.concatenate([[step.reward], self.costs.read(step, own)])
+            signals[:, h] = self.maps.signals(h, values)
+            observation = step.next_observation
+            if step.terminated:
+                break
+            states[h + 1] = self.space.state(observation)
+            if truncated and h + 1 < H:
+                raise InvalidModelError(
+                    f"the environment truncated an episode after {h + 1} of {H} stages; expected a horizon of at most "
+                    f"{h + 1}, or an environment that goes on."
+                )
+        return Episode(states, actions, signals)
+
+    def _step(self, observation: Any, action: Any) -> tuple[Transition, bool, float | None]:
+        """Return a step, whether it was truncated, and the cost if the environment returns six entries."""
+        found = call("step() of the environment", self.env.step, action)
+        own = None
+        if isinstance(found, tuple) and len(found) == 6:
+            after, reward, own, terminated, truncated, info = found
+        elif isinstance(found, tuple) and len(found) == 5:
+            after, reward, terminated, truncated, info = found
+        else:
+            raise InvalidModelError(f"step() has returned {shown(found)}; expected five entries, or six with a cost.")
+        return Transition(observation, action, float(reward), after, bool(terminated), info), bool(truncated), own
+
+    def state(self) -> dict[str, Any]:
+        """Return the random streams as JSON data; call it between episodes."""
+        return {
+            "actions": dict(self.generator.bit_generator.state),
+            "environment": dict(self.env.unwrapped.np_random.bit_generator.state),
+        }
+
+    def restore(self, state: Any) -> None:
+        """Return to saved random streams; raises OpdopError if they are none."""
+        restore_generator(self.generator, state["actions"])
+        restore_generator(self.env.unwrapped.np_random, state["environment"])
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_states} states, {self.num_actions} actions, {self.horizon} stages"
+        return f"GymnasiumSimulator({self.display.name!r}: {sizes}, {len(self.thresholds)} constraints)"

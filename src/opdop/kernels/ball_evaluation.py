@@ -1,0 +1,222 @@
+"""Optimistic policy evaluation over L1 balls: Q = min(H-h, signal + max of q V over the ball), and V = <Q, policy>.
+
+The maximum is exact. In descending order of V the first successor gets its own probability and eps/2 more, and each
+next one its own until nothing is left. For a table the states are sorted once a stage, and all pairs are filled in one
+vectorised pass. For lists only the best state is needed, and mass is taken from the worst successors of each list.
+Pairs are laid out by action, a*S + x. All sums are in visits, n times a probability.
+"""
+
+from __future__ import annotations
+
+from numba.extending import overload
+
+from opdop.kernels.caching import njit
+from opdop.kernels.counts import CountTable, by_form, stored_stage
+
+# As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
+_EXACT = {"contract"}
+_GAPS = (701, 301, 132, 57, 23, 10, 4, 1)  # Ciura's
+
+
+def evaluate_ball(counts, policy, q, v):
+    """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]; unvisited pairs keep the H-h written there."""
+    compiled = _evaluate_table if isinstance(counts, CountTable) else _evaluate_lists
+    compiled(counts, policy, q, v)
+
+
+@overload(evaluate_ball)
+def _overload_evaluate_ball(counts, policy, q, v):
+    def of_table(counts, policy, q, v):
+        _evaluate_table(counts, policy, q, v)
+
+    def of_lists(counts, policy, q, v):
+        _evaluate_lists(counts, policy, q, v)
+
+    return by_form(counts, of_table, of_lists)
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _evaluate_table(counts, policy, q, v):
+    visits, seen = counts
+    J, (H, A, S) = q.shape[0], policy.shape
+    number, inverse, upper, totals = visits.number, visits.inverse, visits.upper, visits.work
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
+    for h in range(H - 1, -1, -1):
+        if not _any(visits.touched, h):
+            continue
+        k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
+        top = float(H - h)
+        for j in range(J):
+            if h < H - 1:
+                sort_states(v, j, h + 1, visits.order, h)
+                _fill(seen, k, v, j, h + 1, visits.order, h, number, visits.moved, totals)
+            else:
+                for pair in range(A * S):
+                    totals[0, pair] = 0.0
+            for x in range(S):
+                v[j, h, x] = 0.0
+            for a in range(A):
+                for x in range(S):
+                    pair = a * S + x
+                    bound = min(upper[j, m, pair] + totals[0, pair] * inverse[k, pair], top)
+                    value = bound if number[k, pair] > 0.0 else top
+                    q[j, h, a, x] = value
+                    v[j, h, x] += value * policy[h, a, x]
+
+
+@njit(cache=True, fastmath=False)
+def _any(touched, h):
+    for x in range(touched.shape[1]):
+        if touched[h, x]:
+            return True
+    return False
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _fill(seen, k, v, j, stage, order, h, number, moved, work):
+    """Write n times the largest expectation of v[j, stage] over each pair's ball into work[0]; work[1] is used up."""
+    S, pairs = seen.shape[1], seen.shape[2]
+    y = order[j, h, 0]
+    best = v[j, stage, y]
+    for pair in range(pairs):
+        wanted, n = float(seen[k, y, pair]) + moved[k, pair], number[k, pair]
+        taken = wanted if wanted < n else n
+        work[0, pair] = taken * best
+        work[1, pair] = n - taken
+    whole = S - (S - 1) % 4
+    for place in range(1, whole, 4):  # four successors at a time: sums are read and written a quarter as often
+        y0, y1, y2, y3 = order[j, h, place], order[j, h, place + 1], order[j, h, place + 2], order[j, h, place + 3]
+        v0, v1, v2, v3 = v[j, stage, y0], v[j, stage, y1], v[j, stage, y2], v[j, stage, y3]
+        for pair in range(pairs):
+            n0, n1 = float(seen[k, y0, pair]), float(seen[k, y1, pair])
+            n2, n3 = float(seen[k, y2, pair]), float(seen[k, y3, pair])
+            total, left = work[0, pair], work[1, pair]
+            t0 = n0 if n0 < left else left
+            left -= t0
+            t1 = n1 if n1 < left else left
+            left -= t1
+            t2 = n2 if n2 < left else left
+            left -= t2
+            t3 = n3 if n3 < left else left
+            work[1, pair] = left - t3
+            work[0, pair] = (((total + t0 * v0) + t1 * v1) + t2 * v2) + t3 * v3
+    for place in range(whole, S):
+        y = order[j, h, place]
+        value = v[j, stage, y]
+        for pair in range(pairs):
+            n, left = float(seen[k, y, pair]), work[1, pair]
+            taken = n if n < left else left
+            work[1, pair] = left - taken
+            work[0, pair] += taken * value
+
+
+@njit(cache=True, fastmath=False)
+def sort_states(v, j, stage, order, h):
+    """Sort order[j, h] so that v[j, stage] descends, equal values by number: the result does not depend on the past.
+
+    It starts from the order of the last time, which is nearly right; if it is not, a Shell sort takes over.
+    """
+    if not _insert(v, j, stage, order, h, 1, 8 * v.shape[2]):
+        for gap in _GAPS:
+            _insert(v, j, stage, order, h, gap, v.shape[2] * v.shape[2])
+
+
+@njit(cache=True, fastmath=False)
+def _insert(v, j, stage, order, h, gap, budget):
+    """Sort the elements that are a gap apart; return False if that takes more moves than the budget."""
+    for place in range(gap, v.shape[2]):
+        state = order[j, h, place]
+        value = v[j, stage, state]
+        hole = place
+        while hole >= gap:
+            before = order[j, h, hole - gap]
+            other = v[j, stage, before]
+            if other > value or (other == value and before < state):
+                break
+            order[j, h, hole] = before
+            hole -= gap
+            budget -= 1
+        order[j, h, hole] = state
+        if budget < 0:
+            return False
+    return True
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _evaluate_lists(counts, policy, q, v):
+    visits = counts.visits
+    J, (H, A, S) = q.shape[0], policy.shape
+    number, upper = visits.number, visits.upper
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
+    for h in range(H - 1, -1, -1):
+        k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
+        for j in range(J):
+            best = 0
+            for y in range(S):
+                if v[j, h + 1, y] > v[j, h + 1, best]:
+                    best = y
+            for x in range(S):
+                if visits.touched[h, x]:
+                    mean = 0.0
+                    for a in range(A):
+                        pair = a * S + x
+                        if number[k, pair] > 0.0:
+                            ahead = 0.0
+                            if h < H - 1:
+                                ahead = _fill_list(counts, k, pair, v, j, h + 1, best) * visits.inverse[k, pair]
+                            q[j, h, a, x] = min(upper[j, m, pair] + ahead, float(H - h))
+                        mean += q[j, h, a, x] * policy[h, a, x]
+                    v[j, h, x] = mean
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _fill_list(counts, k, pair, v, j, stage, best):
+    """Return n times the largest expectation of v[j, stage] over one pair's ball."""
+    visits, successors, seen = counts.visits, counts.successors, counts.seen
+    row = k * visits.number.shape[1] + pair
+    first, size, moved, top = counts.starts[row], counts.used[row], visits.moved[k, pair], v[j, stage, best]
+    work, total, at_best = visits.work, 0.0, 0.0
+    for n in range(size):
+        y, mass = successors[first + n], seen[first + n]
+        work[0, n], work[1, n] = v[j, stage, y], mass
+        total += mass * work[0, n]
+        if y == best:
+            at_best = mass
+    if at_best + moved >= visits.number[k, pair]:
+        return visits.number[k, pair] * top
+    return total + moved * top - _take_worst(work, size, moved)
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _take_worst(heap, size, wanted):
+    """Return the value of so much mass, taken where values are smallest; heap [2, n], values and masses, is used up."""
+    for root in range(size // 2 - 1, -1, -1):
+        _sift(heap, root, size)
+    total = 0.0
+    while wanted > 0.0 and size > 0:
+        taken = min(heap[1, 0], wanted)
+        total += taken * heap[0, 0]
+        wanted -= taken
+        size -= 1
+        heap[0, 0], heap[1, 0] = heap[0, size], heap[1, size]
+        _sift(heap, 0, size)
+    return total
+
+
+@njit(cache=True, fastmath=False)
+def _sift(heap, root, size):
+    """Move a value down until none below it is smaller."""
+    value, mass = heap[0, root], heap[1, root]
+    child = 2 * root + 1
+    while child < size:
+        if child + 1 < size and heap[0, child + 1] < heap[0, child]:
+            child += 1
+        if not heap[0, child] < value:
+            break
+        heap[0, root], heap[1, root] = heap[0, child], heap[1, child]
+        root, child = child, 2 * child + 1
+    heap[0, root], heap[1, root] = value, mass

@@ -1,0 +1,56 @@
+"""Many episodes of a known model with one policy, played and counted in one compiled loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opdop.kernels.caching import njit
+from opdop.kernels.counts import is_full, observe
+from opdop.kernels.dynamic_programming import play
+
+
+@njit(cache=True, fastmath=False)
+def run_policy(policy, counts, model, uniforms, totals, masses, estimates, dual, record):
+    """Play policy [H, S, A] on uniforms [n, ...] and count the episodes; return how many were played.
+
+    The policy's exact totals [J] and its occupancy, masses [H, S, A], are the same in every episode; so are the plan's
+    estimates [J] and multipliers [I]. It stops early when the counts must make room.
+    """
+    H, J, every = policy.shape[0], totals.shape[0], record.measure_every
+    states = np.empty(H + 1, dtype=np.int64)
+    actions = np.empty(H, dtype=np.int64)
+    observed = np.empty((J, H))
+    done = 0
+    while done < uniforms.shape[0]:
+        play(
+            model.transitions,
+            model.signals,
+            policy,
+            model.initial,
+            model.noisy,
+            uniforms[done],
+            states,
+            actions,
+            observed,
+        )
+        observe(counts, states, actions, observed)
+        measured = every > 0 and (record.first + done) % every == 0
+        for j in range(J):
+            record.estimates[done, j] = estimates[j]
+            record.totals[done, j] = totals[j] if measured else np.nan
+        for i in range(J - 1):
+            record.dual[done, i] = dual[i]
+        if measured:
+            _add_occupancy(masses, float(every), record.occupancy)
+        done += 1
+        if is_full(counts):
+            break
+    return done
+
+
+@njit(cache=True, fastmath={"contract"})
+def _add_occupancy(masses, weight, occupancy):
+    """Add a policy's occupancy as `loops.measure` does, to the last bit."""
+    ours, sums = masses.ravel(), occupancy.ravel()
+    for n in range(ours.shape[0]):
+        sums[n] += weight * ours[n]

@@ -1,0 +1,80 @@
+"""Arrays in .npz files, read without pickle and never larger than the file says it is."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Callable, Mapping, Set
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from opdop.model.errors import InvalidModelError, OpdopError
+from opdop.model.validation import check_memory, printable, shown
+
+_LARGEST_FILE = 64 * 2**30
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays into a file, whole or not at all; raises OpdopError if that fails."""
+    listed: dict[str, Any] = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    _write(path, lambda file: np.savez(file, **listed))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text into a file, whole or not at all; raises OpdopError if that fails."""
+    _write(path, lambda file: file.write(text.encode()))
+
+
+def _write(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OpdopError(f"{printable(str(path))} cannot be written: {error.strerror or error}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_npz(path: Path, *, allowed: Set[str]) -> dict[str, Any]:
+    """Return the arrays of a file, of numbers or one text each; names that are not allowed are refused.
+
+    Sizes are compared with the memory before anything is unpacked. Raises OSError, zipfile.BadZipFile or
+    InvalidModelError if the file cannot be read.
+    """
+    if not path.is_file() and path.exists():
+        raise InvalidModelError("it is no regular file")
+    if path.stat().st_size > _LARGEST_FILE:
+        raise InvalidModelError("it is too large")
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        items = archive.infolist()
+        names = [item.filename.removesuffix(".npy") for item in items]
+        odd = sorted(set(names) - allowed)
+        if odd or len(set(names)) < len(names):
+            raise InvalidModelError(f"it has the entries {shown(names)}; expected some of {sorted(allowed)}")
+        check_memory(2.0 * sum(item.file_size for item in items), "its content")
+        for name, item in zip(names, items, strict=True):
+            with archive.open(item) as entry:
+                data = entry.read(item.file_size + 1)
+            if len(data) != item.file_size:
+                raise InvalidModelError(f"{name} is not as long as it says")
+            arrays[name] = _array(name, data)
+    return arrays
+
+
+def _array(name: str, data: bytes) -> Any:
+    stream = io.BytesIO(data)
+    if npy.read_magic(stream) != (1, 0):
+        raise InvalidModelError(f"{name} has an unknown version")
+    shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    start = stream.tell()
+    if dtype.kind not in "biufU" or math.prod(shape) * dtype.itemsize != len(data) - start:
+        raise InvalidModelError(f"{name} is {dtype} {list(shape)} in {len(data)} bytes")
+    return np.frombuffer(data, dtype, offset=start).reshape(shape, order="F" if fortran else "C").copy(order="C")

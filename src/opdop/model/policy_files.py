@@ -1,0 +1,93 @@
+"""Policies as files, .npz or .json, that hold data only; docs/policies.md describes both formats."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opdop.model.array_files import read_npz, write_npz, write_text
+from opdop.model.errors import InvalidModelError, InvalidParameterError
+from opdop.model.spaces import Space
+from opdop.model.validation import Floats, printable, shown
+
+if TYPE_CHECKING:
+    from opdop.model.policy import PolicyMixture, TabularPolicy
+
+FORMAT = "opdop.policy/1"
+_LARGEST_FILE = 4 * 2**30
+
+
+def save_policy(path: str | Path, tables: Floats, weights: Floats, space: Space | None) -> Path:
+    """Write policies [M, H, S, A] with their weights [M]; the name ends in .npz or .json. Return the path.
+
+    Raises InvalidParameterError for another name, and OpdopError if the file cannot be written.
+    """
+    target = _path(path)
+    header = {"format": FORMAT, "space": None if space is None else space.record()}
+    if target.suffix == ".json":
+        write_text(target, json.dumps({**header, "weights": weights.tolist(), "tables": tables.tolist()}))
+    else:
+        write_npz(target, {"header": np.array(json.dumps(header)), "weights": weights, "tables": tables})
+    return target
+
+
+def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
+    """Return the policy that `save` wrote to `path`: a TabularPolicy, or a PolicyMixture if there are several.
+
+    Nothing in the file is executed. Raises InvalidParameterError if there is no such file, and InvalidModelError if it
+    holds no policy.
+
+    >>> import tempfile
+    >>> from opdop.model import TabularPolicy
+    >>> file = TabularPolicy([[[0.25, 0.75]]]).save(f"{tempfile.mkdtemp()}/policy.json")
+    >>> load_policy(file).probabilities(0, 0)
+    array([0.25, 0.75])
+    """
+    from opdop.model.policy import PolicyMixture, TabularPolicy  # late: they use this module
+
+    source = _path(path)
+    try:
+        if source.stat().st_size > _LARGEST_FILE or not source.is_file():
+            raise InvalidModelError("it is no regular file, or too large")
+        header, weights, tables = (_read_json if source.suffix == ".json" else _read_npz)(source)
+        if not isinstance(header, Mapping) or header.get("format") != FORMAT:
+            raise InvalidModelError(f"its format is not {FORMAT}")
+        if tables.ndim != 4 or weights.shape != tables.shape[:1]:
+            raise InvalidModelError(f"tables have shape {list(tables.shape)}, weights {list(weights.shape)}")
+        space = None if header.get("space") is None else Space.of(header["space"])
+        policies = [TabularPolicy(table, space=space) for table in tables]
+        return policies[0] if len(policies) == 1 else PolicyMixture(policies, weights)
+    except FileNotFoundError as error:
+        raise InvalidParameterError(f"there is no file {printable(str(source))}.") from error
+    except OSError as error:
+        raise InvalidParameterError(f"{printable(str(source))} cannot be read: {error.strerror or error}.") from error
+    except (Exception, RecursionError) as error:  # a malicious file can make the readers raise any error
+        reason = printable(" ".join(str(error).split()))[:300].rstrip(".") or type(error).__name__
+        raise InvalidModelError(f"{printable(str(source))} holds no policy: {reason}.") from error
+
+
+def _path(path: Any) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or Path(os.fspath(path)).suffix not in (".npz", ".json"):
+        raise InvalidParameterError(f"{shown(path)} is no name for a policy; expected a file in .npz or .json.")
+    return Path(path)
+
+
+def _read_json(path: Path) -> tuple[Any, Floats, Floats]:
+    data = json.loads(path.read_bytes())
+    if not isinstance(data, dict):
+        raise InvalidModelError("it is no JSON object")
+    weights, tables = (np.array(data[name], dtype=np.float64) for name in ("weights", "tables"))
+    return data, weights, tables
+
+
+def _read_npz(path: Path) -> tuple[Any, Floats, Floats]:
+    arrays = read_npz(path, allowed={"header", "weights", "tables"})
+    header, weights, tables = (arrays[name] for name in ("header", "weights", "tables"))
+    if weights.dtype != np.float64 or tables.dtype != np.float64:
+        raise InvalidModelError(f"weights are {weights.dtype} and tables {tables.dtype}; expected float64")
+    return json.loads(str(header)), weights, tables

@@ -1,0 +1,251 @@
+"""Learners that plan on their data: `optimistic`, which is proven, and `replan`, which is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opdop
+from opdop import InvalidParameterError, ModelSimulator, OpdopError, TabularPolicy, Task, train
+from opdop.algorithms import Plan, Preset, ReplanningLearner, find
+from opdop.algorithms.replan import CertaintyEquivalence, TrustedMeans
+from opdop.confidence import Observations, TabularSet
+from opdop.report.summary.run_summary import RunSummary
+from tests.support.same_runs import assert_same
+
+NAMES = ["optimistic", "replan"]
+
+
+class Still:
+    """A planner that always plays the same policy, and notes how many episodes it has seen."""
+
+    def __init__(self, policy: TabularPolicy) -> None:
+        self.policy, self.seen = policy, []
+
+    def plan(self, data: Observations) -> Plan:
+        self.seen.append(int(data.number.sum()) // data.horizon)
+        return Plan(self.policy, np.zeros(1 + data.num_constraints), np.zeros(data.num_constraints))
+
+    def described(self) -> dict[str, Any]:
+        return {"planner": "still"}
+
+
+# When it plans
+
+
+def test_a_plan_is_made_when_the_data_have_grown_by_the_share():
+    cmdp = opdop.make("factored")
+    for compiled in (True, False):
+        planner = Still(TabularPolicy.uniform(6, 3, 2))
+        learner = ReplanningLearner(Task.of(cmdp, episodes=300), planner, growth=0.5)
+        train(cmdp, learner, episodes=300, compiled=compiled, piece=7)
+        assert planner.seen == [0, 1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93, 140, 210]
+        assert learner.plans == len(planner.seen)
+        assert learner.diagnostics()["plans"] == learner.plans
+
+
+def test_the_policy_of_a_plan_is_measured_as_any_other():
+    cmdp = opdop.make("media-streaming")
+    policy = opdop.solve(cmdp).policy
+    run = train(cmdp, ReplanningLearner(Task.of(cmdp, episodes=50), Still(policy)), episodes=50, measure_every=3)
+    value = opdop.evaluate(cmdp, policy)
+    np.testing.assert_allclose(run.history["reward"], value.reward, rtol=1e-12)
+    np.testing.assert_allclose(run.mixture.table[run.mixture.table > 0], policy.table[policy.table > 0], atol=1e-12)
+
+
+# Same bits
+
+CASES: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "pooled": ("factored", {}, {}),
+    "by stage": ("random-tabular", {}, {"measure_every": 3}),
+    "declared by stage": ("media-streaming", {}, {"stationary": False}),
+    "lists": ("random-tabular", {"states": 40, "successors": 4}, {}),
+    "several constraints": ("queue", {"capacity": 2, "stages": 5, "effort_budget": 12.0, "throughput": 2.0}, {}),
+    "noisy": ("random-tabular", {}, {"noisy": True}),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_step_by_step_compiled_and_resumed_give_the_same_bits(name: str, case: str, tmp_path: Any):
+    problem, parameters, options = CASES[case]
+    cmdp = opdop.make(problem, **parameters)
+
+    def made(episodes: int, **more: Any) -> opdop.Run:
+        return train(cmdp, name, episodes=episodes, planned_episodes=60, seed=2, **options, **more)
+
+    whole = made(60)
+    assert_same(whole, made(60, compiled=False))
+    assert_same(whole, made(60, piece=7))
+    made(25, checkpoint=tmp_path)
+    assert_same(whole, made(60, checkpoint=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"policy": 2.0}, "probabilities"),
+        ({"episodes": 0.5}, "10 plans for 5 episodes"),
+        ({"next": 0}, "next before 0"),
+        ({"counts.number": 2.0}, "add up"),
+    ],
+)
+def test_a_damaged_state_is_refused(change: dict[str, float], said: str):
+    cmdp = opdop.make("factored")
+    learner, simulator = find("replan").build(Task.of(cmdp, episodes=30)), ModelSimulator(cmdp, seed=0)
+    for _ in range(10):
+        learner.learn(simulator.play(learner.propose()))
+    state = learner.state()
+    for key, factor in change.items():
+        state[key] = np.asarray(state[key] * factor).astype(state[key].dtype)
+    with pytest.raises(OpdopError, match=said):
+        find("replan").build(Task.of(cmdp, episodes=30)).restore(state)
+
+
+def test_an_episode_without_a_proposal_is_refused():
+    cmdp = opdop.make("factored")
+    learner = find("optimistic").build(Task.of(cmdp, episodes=30))
+    episode = ModelSimulator(cmdp, seed=0).play(TabularPolicy.uniform(6, 3, 2))
+    with pytest.raises(OpdopError, match="propose first"):
+        learner.learn(episode)
+
+
+# What they know and learn
+
+OPTIMISM = [
+    ("random-tabular", {}, {}),
+    ("random-tabular", {"stationary": True}, {"noisy": True}),
+    ("media-streaming", {}, {}),
+    ("queue", {}, {"noisy": True, "episodes": 60}),
+    ("factored", {}, {"stationary": False}),
+]
+
+
+@pytest.mark.parametrize(("problem", "parameters", "options"), OPTIMISM)
+def test_the_optimistic_estimate_is_never_below_the_optimum(problem: str, parameters: Any, options: Any):
+    cmdp = opdop.make(problem, **parameters)
+    for seed in range(3):
+        run = train(cmdp, "optimistic", seed=seed, **{"episodes": 700, **options})
+        assert (run.history["estimated_reward"] >= run.optimum.value - 1e-9).all()
+        for i, threshold in enumerate(run.thresholds):
+            assert (run.history[f"estimated_utility_{i}"] >= threshold - 1e-9).all()
+
+
+def test_sets_of_half_the_width_are_not_optimistic_where_they_should_be():
+    # So that the test above can fail: with the empirical means alone the estimate is soon below the optimum.
+    cmdp = opdop.make("random-tabular")
+    run = train(cmdp, "replan", episodes=700)
+    assert (run.history["estimated_reward"] < run.optimum.value).any()
+
+
+def test_the_data_of_a_run_bound_the_true_values():
+    cmdp = opdop.make("random-tabular")
+    for name in NAMES:
+        learner = find(name).build(Task.of(cmdp, episodes=5000))
+        run = train(cmdp, learner, episodes=5000)
+        kernels = TabularSet(learner.observations(), 0.05)
+        low, up = (v[:, 0] @ cmdp.initial for v in (kernels.lower_values(run.policy), kernels.upper_values(run.policy)))
+        assert (low <= run.last.totals).all()
+        assert (run.last.totals <= up).all()
+        assert (up - low).max() < 1.0
+
+
+@pytest.mark.parametrize(
+    ("problem", "worse"), [("factored", 0.01), ("random-tabular", 0.02), ("media-streaming", 0.05)]
+)
+def test_replan_is_near_the_optimum_after_ten_thousand_episodes(problem: str, worse: float):
+    run = train(problem, "replan", episodes=10_000, seed=1)
+    assert run.last.reward > run.optimum.value - worse
+    assert (run.last.utilities > run.thresholds - worse).all()
+
+
+def test_optimistic_comes_nearer_the_optimum_as_it_sees_more():
+    errors = []
+    for episodes in (100, 1000, 10_000):
+        last = train("factored", "optimistic", episodes=episodes).last
+        errors.append(abs(last.reward - 2.0) + abs(last.utilities[0] - 3.0))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.05
+
+
+def test_pooling_helps_the_optimistic_learner():
+    estimates = [
+        train("media-streaming", "optimistic", episodes=3000, stationary=stationary).history["estimated_reward"][-1]
+        for stationary in (True, False)
+    ]
+    assert estimates[0] < estimates[1] - 0.5
+
+
+def test_pairs_seen_often_enough_are_trusted_and_others_may_lead_anywhere():
+    one = {"horizon": 2, "num_states": 2, "num_actions": 1, "thresholds": [0.5], "initial": [1.0, 0.0]}
+    for times, up in ((2, 1.0), (3, 0.25)):
+        data = Observations.from_rows(
+            2, 2, 1, row=[0], successor=[1], seen=[times], thresholds=[0.5], initial=[1.0, 0.0],
+            signal_number=[times, 0, 0, 0], signal_sums=np.array([[0.25, 0, 0, 0], [0.25, 0, 0, 0]]) * times,
+        )  # fmt: skip
+        means = TrustedMeans(data)
+        assert means.signal_up[0, 0, 0, 0] == up
+        assert means.widths.tolist() == [0.0 if times == 3 else 2.0, 2.0, 2.0, 2.0]
+    assert data.horizon == one["horizon"]
+
+
+def test_the_margin_falls_with_the_number_of_episodes():
+    cmdp = opdop.make("random-tabular")
+    without, wide = (CertaintyEquivalence(margin=margin) for margin in (0.0, 1.0))
+    learner = ReplanningLearner(Task.of(cmdp, episodes=8000), without)
+    train(cmdp, learner, episodes=8000)
+    data = learner.observations()
+    ahead = wide.plan(data).estimates[1] - without.plan(data).estimates[1]
+    assert ahead == pytest.approx(cmdp.horizon / (2 * np.sqrt(8000)), rel=1e-6)
+
+
+def test_where_no_policy_reaches_the_thresholds_the_nearest_is_played():
+    cmdp = opdop.make("factored")
+    task = Task(6, 3, 2, np.array([6.0]), cmdp.initial, episodes=400, slater_gap=0.1, stationary=True)  # 6 is too much
+    best = max(opdop.evaluate(cmdp, p).utilities[0] for p in (opdop.solve(cmdp).policy, TabularPolicy.uniform(6, 3, 2)))
+    learner, simulator = find("replan").build(task), ModelSimulator(cmdp, seed=0)
+    for _ in range(400):
+        policy = learner.propose()
+        learner.learn(simulator.play(policy))
+    assert opdop.evaluate(cmdp, policy).utilities[0] > best
+
+
+# What they refuse, and what they store
+
+
+def test_optimistic_has_no_constants_of_the_paper():
+    task = Task.of(opdop.make("factored"), episodes=30)
+    with pytest.raises(InvalidParameterError, match="does not have the preset 'paper'"):
+        find("optimistic").build(task, "paper")
+    with pytest.raises(InvalidParameterError, match="does not have the parameter 'radius_scale'"):
+        find("optimistic").build(task, Preset("practical", {"radius_scale": 0.1}))
+
+
+@pytest.mark.parametrize("preset", ["paper", "certified"])
+def test_replan_has_only_the_practical_preset(preset: str):
+    with pytest.raises(InvalidParameterError, match="use `optimistic`"):
+        find("replan").build(Task.of(opdop.make("factored"), episodes=30), preset)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_continuous_states_are_refused(name: str):
+    with pytest.raises(InvalidParameterError, match="finitely many states"):
+        train("reservoir", name, episodes=5)
+
+
+@pytest.mark.parametrize("growth", [0.0, -1.0, float("nan")])
+def test_a_growth_must_be_positive(growth: float):
+    task = Task.of(opdop.make("factored"), episodes=30)
+    with pytest.raises(InvalidParameterError, match="growth"):
+        ReplanningLearner(task, CertaintyEquivalence(), growth=growth)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_stores_its_planner_and_has_a_card(name: str):
+    run = train("factored", name, episodes=30)
+    assert run.constants["planner"]
+    assert run.constants["growth"] == 0.02
+    assert "certificate" in RunSummary(run).guarantee.why
