@@ -142,7 +142,7 @@ def test_goals_are_shares_or_have_the_unit_of_the_reward() -> None:
         with pytest.raises(InvalidParameterError, match=r"expected a share.*The unit of empty is steps"):
             goal_of(check_until("until", wrong), 10, steps)
     for wrong in (0.0, -1, "soon", "", True, float("nan"), "1..2", [0.1], "1 \x1b"):
-        with pytest.raises(InvalidParameterError, match="until is .*; expected a share"):
+        with pytest.raises(InvalidParameterError, match=r"until is .*; expected a share"):
             RunConfig(until=wrong)  # type: ignore[arg-type]
 
 
