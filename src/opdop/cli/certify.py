@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,7 +125,9 @@ def certify(
             about = read_task(task)
         else:
             about = _task(horizon, states, actions, initial, reward, budgets, thresholds, ranges, noisy)
-        found, facts = _of_log(data, about, policy, delta, stationary)
+        if stationary is not None:
+            about = replace(about, stationary=stationary)
+        found, facts = _of_log(data, about, policy, delta)
     _answer(found, facts, out, as_json=as_json)
 
 
@@ -182,7 +185,7 @@ def _of_run(
 
 
 def _of_log(
-    log: Path, about: LogTask, policy: str | None, delta: float, stationary: bool | None
+    log: Path, about: LogTask, policy: str | None, delta: float
 ) -> tuple[dict[str, Certificate], dict[str, Any]]:
     """Return the certificate of a policy from a log, by its name, and facts about the log."""
     from opdop.runs import certify
@@ -193,21 +196,22 @@ def _of_log(
     with busy("reading the log"):
         data, episodes = about.read(log)
     with busy("certifying"):
-        made = certify(data, _policy(name), failure_probability=delta, stationary=stationary, display=about.display)
-    return {name: made}, _facts(log, None, data.as_declared(stationary), {name: made}, episodes)
+        made = certify(data, _policy(name), failure_probability=delta, display=about.display)
+    return {name: made}, _facts(log, None, data.as_declared(), {name: made}, episodes)
 
 
 def _facts(
     source: Path, problem: str | None, data: Data | None, found: dict[str, Certificate], episodes: int
 ) -> dict[str, Any]:
     """Return what is said beside certificates: where the data are from, and how many episodes to expect."""
+    from opdop.confidence import Observations
     from opdop.confidence.forecast import episodes_until_kept
 
     best = found[list(found)[-1]]
-    expected = None
-    if data is not None and not best.proves_infeasible:
-        expected = episodes_until_kept(data.with_thresholds(best.thresholds), best, episodes)
-    return {"source": str(source), "problem": problem, "episodes": episodes, "expected_episodes": expected}
+    facts = {"source": str(source), "problem": problem, "episodes": episodes}
+    if not isinstance(data, Observations) or best.keeps_constraints or best.proves_infeasible:
+        return facts
+    return {**facts, "expected_episodes": episodes_until_kept(data.with_thresholds(best.thresholds), best, episodes)}
 
 
 def _policy(name: str) -> Any:
