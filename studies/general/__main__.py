@@ -1,11 +1,11 @@
 """Run learners on one half of the problems, and print the tables.
 
-    python -m studies.general training --lengths 2000 20000 first-edition opdop opdop,damping=0.5
-    python -m studies.general validation --cases first-edition opdop
+    python -m studies.general training --lengths 2000 20000 opdop:scaled opdop opdop,damping=0.5
+    python -m studies.general validation --cases opdop:scaled opdop
 
-A setting is ALGORITHM[:PRESET][,NAME=VALUE...]; `first-edition` is `practical` as it was before. Without settings the
-tables of all settings in the results are printed. Runs are kept in FOLDER/HALF.jsonl (studies/results), so the study
-can be interrupted; use another folder after a change of the code.
+A setting is ALGORITHM[:PRESET][,NAME=VALUE...]; `opdop:scaled` is the first edition of `practical`. Without settings
+the tables of all settings in the results are printed. Runs are kept in FOLDER/HALF.jsonl (studies/results), so the
+study can be interrupted; use another folder after a change of the code.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from opdop.algorithms import (
     FixedRadius,
     PaperRadius,
     Preset,
+    SpanRadius,
     WeissmanRadius,
     choose,
     find,
@@ -137,7 +138,7 @@ def test_certified_constants_are_those_of_the_docs(
             assert_equal(sets, log((2 ** (S - 1) - 1) * rows / share))
 
 
-def test_practical_scales_the_papers_steps_and_weissmans_radius_by_its_named_parameters():
+def test_scaled_scales_the_papers_steps_and_weissmans_radius_by_its_named_parameters():
     task = task_of(5, 6, 3, 1, 4000, 0.05)
     paper = choose(task, "paper")
     parameters = {
@@ -147,14 +148,35 @@ def test_practical_scales_the_papers_steps_and_weissmans_radius_by_its_named_par
         "ridge_scale": 0.5,
         "optimistic_init": 0.75,
     }
-    practical = choose(task, "practical", **parameters)
-    np.testing.assert_array_equal(practical.radius.radii(task, 1.0), WeissmanRadius().radii(task, 1.0) / 4.0)
-    assert practical.step_size == 8.0 * paper.step_size
-    assert practical.dual_step_size == 2.0 * paper.dual_step_size
-    assert (practical.mixing, practical.dual_bound) == (paper.mixing, paper.dual_bound)
-    assert practical.dual_total == paper.dual_total == math.inf
-    assert (practical.ridge, practical.radius) == (0.5 * paper.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
-    assert practical.parameters == parameters
+    scaled = choose(task, "scaled", **parameters)
+    np.testing.assert_array_equal(scaled.radius.radii(task, 1.0), WeissmanRadius().radii(task, 1.0) / 4.0)
+    assert scaled.step_size == 8.0 * paper.step_size
+    assert scaled.dual_step_size == 2.0 * paper.dual_step_size
+    assert (scaled.mixing, scaled.dual_bound) == (paper.mixing, paper.dual_bound)
+    assert scaled.dual_total == paper.dual_total == math.inf
+    assert (scaled.ridge, scaled.radius) == (0.5 * paper.ridge, WeissmanRadius(0.25, optimistic_init=0.75))
+    assert scaled.parameters == parameters
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_practical_depends_on_neither_horizon_nor_plan_but_for_the_bound(noisy: bool):
+    short, long = (task_of(H, 6, 3, 1, K, 0.05, noisy=noisy) for H, K in ((5, 10), (50, 10**6)))
+    one, other = choose(short, "practical"), choose(long, "practical")
+    for name in ("step_size", "dual_step_size", "mixing", "damping", "relative", "ridge", "radius", "parameters"):
+        assert getattr(one, name) == getattr(other, name)
+    assert one.dual_bound == other.dual_bound / 10.0
+    np.testing.assert_array_equal(one.radius.radii(short, 1.0), other.radius.radii(long, 1.0)[-5:])
+
+
+def test_practical_uses_the_parameters_for_noise_only_if_signals_are_random():
+    task = task_of(3, 6, 3, 1, 100, 0.05)
+    noisy = task_of(3, 6, 3, 1, 100, 0.05, noisy=True)
+    options = {"radius_scale": 0.5, "noise_scale": 0.25, "noise_visits": 4.0, "optimistic_init": 0.75}
+    calm, random = (choose(each, "practical", **options).radius for each in (task, noisy))
+    assert calm == SpanRadius(0.5, 0.001, 0.0, 0.75, 1.0)
+    assert random == SpanRadius(0.5, 0.001, 0.25, 0.75, 4.0)
+    np.testing.assert_array_equal(2.0 * calm.radii(task, 1.0), [1.5, 1.0, 0.5])
+    np.testing.assert_array_equal(2.0 * random.radii(task, 1.0), [1.75, 1.25, 0.75])
 
 
 def test_a_margin_must_be_less_than_the_slater_gap():
@@ -362,7 +384,7 @@ def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str)
     learner = find(algorithm).build(task, preset)
     stored = run.constants
     assert stored["preset"] == preset
-    expected = STORED | set(presets()[preset])
+    expected = STORED | set(presets()[preset]) | ({"relative"} if preset == "practical" else set())
     if preset == "certified":
         radii = {"ridge", "first_radius", "last_radius"}  # balls have none
         expected = expected - radii | {"log_sets", "signal_log_sets", "stationary", "stationary_signals"}
@@ -375,7 +397,7 @@ def test_every_constant_used_is_stored_with_the_run(preset: str, algorithm: str)
     assert set(stored) == expected
     for name in ("step_size", "dual_step_size", "mixing", "dual_bound"):
         assert stored[name] == getattr(learner, name)
-    rules = {"paper": "PaperRadius", "certified": "BallRadius", "practical": "WeissmanRadius"}
+    rules = {"paper": "PaperRadius", "certified": "BallRadius", "practical": "SpanRadius", "scaled": "WeissmanRadius"}
     assert stored["radius"]["rule"] == rules[preset]
     assert (stored["failure_probability"], stored["planned_episodes"], stored["slater_gap"]) == (
         0.1,
@@ -408,7 +430,7 @@ def test_numbers_without_a_preset_are_stored_as_such():
     assert stored["preset"] == "none"
     assert {name: stored[name] for name in numbers} == numbers
     assert stored["radius"] == {"rule": "PaperRadius", "C1": 0.5}
-    assert set(stored) == STORED
+    assert set(stored) == STORED | {"damping", "relative"}
 
 
 def test_constants_are_plain_data():

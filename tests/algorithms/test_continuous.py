@@ -233,9 +233,8 @@ def test_a_damaged_past_is_refused() -> None:
 
 
 def test_growth_of_information_keeps_the_past_short() -> None:
-    calm = {"dual_step_scale": 3.0}  # the multiplier moves on with an old estimate
     exact, rare = (
-        train("reservoir", episodes=400, parameters=calm | more) for more in ({}, {"reevaluate_at_growth": 2.0})
+        train("reservoir", episodes=400, parameters=parameters) for parameters in ({}, {"reevaluate_at_growth": 2.0})
     )
     sizes = [run.snapshot[1]["learner.past.first"].size for run in (exact, rare) if run.snapshot is not None]
     assert sizes[0] == 400

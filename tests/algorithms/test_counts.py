@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from opdop import Counts, Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy, Task
-from opdop.algorithms import WeissmanRadius
+from opdop.algorithms import SpanRadius, WeissmanRadius
 from opdop.algorithms import counts as module
 from opdop.algorithms.task import by_action
 from opdop.kernels import counts as kernel
@@ -138,6 +138,22 @@ def test_what_was_never_tried_is_estimated_to_be_the_best_until_it_is_tried(make
         np.testing.assert_allclose(q[:, h, 0, 1], H - h, rtol=1e-15)  # the other action
         np.testing.assert_allclose(q[:, h, 1], H - h, rtol=1e-15)  # the other state
     assert (q[:, -1, 0, 0] < 0.01).all()  # tried once, and nothing came of it
+
+
+@pytest.mark.parametrize("make", [in_table, in_lists])
+def test_a_pair_is_estimated_to_be_the_best_until_it_is_trusted_also_after_a_restart(make: Any):
+    task = task_of(1, 2, 2)
+    rule = SpanRadius(1e-3, 1e-3, optimistic_init=1.0, trusted_from=3.0)
+    counts, policy = make(task, radius=rule, ridge=1e-4), TabularPolicy.uniform(1, 2, 2)
+    for visit in range(1, 5):
+        counts.observe(Episode(np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.int64), np.full((2, 1), 0.25)))
+        again = make(task, radius=rule, ridge=1e-4)
+        again.restore(counts.state())
+        for each in (counts, again):
+            q = each.evaluate(policy).q[:, 0, 0, 0]
+            np.testing.assert_allclose(q, 1.0 if visit < 3 else 0.25, atol=1e-3)
+    with pytest.raises(InvalidParameterError, match=r"trusted_from is 0.5; expected a number, at least 1"):
+        make(task, radius=SpanRadius(1e-3, 1e-3, trusted_from=0.5))
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -455,7 +455,7 @@ def test_every_preset_builds_a_learner_and_its_constants_are_stored(family: str,
     d1, d2 = sketch.psi.shape[-1], sketch.varphi.shape[-1]
     assert stored["preset"] == preset
     assert stored["features"] == f"{family}, d1 = {d1}, d2 = {d2}"
-    ridge = stored["ridge_scale"] if preset == "practical" else 1.0
+    ridge = stored.get("ridge_scale", 1.0)
     assert stored["ridge"] == ridge
     H, p, d = 4, 0.05, max(d1, d2)
     if preset == "paper":
@@ -464,7 +464,7 @@ def test_every_preset_builds_a_learner_and_its_constants_are_stored(family: str,
         for name in ("first_radius", "last_radius", "signal_radius"):
             assert stored[name] == pytest.approx(beta, rel=1e-14)
     else:
-        scale = 1.0 if preset == "certified" else stored["radius_scale"]
+        scale = stored.get("linear_radius_scale", stored.get("radius_scale", 1.0))
         assert stored["radius"] == {"rule": "SelfNormalisedRadius", "scale": scale}
         kernel_radius, signal_radius = certified_radii(sketch, ridge, p, noisy)
         empty, bare = ridge * np.eye(d1), ridge * np.eye(d2)

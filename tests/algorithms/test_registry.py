@@ -56,7 +56,7 @@ def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PLANNERS])
-@pytest.mark.parametrize("preset", ["paper", "certified", "practical"])
+@pytest.mark.parametrize("preset", ["paper", "certified", "practical", "scaled"])
 def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
     constants = train(problem("linear"), name, episodes=3, preset=preset).constants
     assert constants["preset"] == preset

@@ -94,6 +94,8 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
         dual_bound=3.5,
         noisy=True,
         stationary=False,
+        until="5.9 points",
+        certificates=3,
         measure_every=2,
         records=50,
     )
@@ -118,6 +120,23 @@ def test_zero_violation_raises_the_thresholds_and_the_card_says_what_it_costs(tm
         (["-k", "1000", "--param", "margin=0.1"], "chooses margin and dual_bound by itself"),
     ):
         assert reason in " ".join(CliRunner().invoke(app, [*command, *refused]).output.split())
+
+
+def test_run_ends_when_a_policy_is_certified_and_is_complete_then(tmp_path: Path) -> None:
+    text = " ".join(answered("run", "factored", "-k", "1e4", "--until", "0.1", "--out", str(tmp_path)).split())
+    found = opdop.Run.load(tmp_path)
+    assert found.certified_at == found.episodes[-1] < 2000
+    assert f"The run ended at episode {found.certified_at:,}: the recommended policy is certified to keep every" in text
+    again = answered("run", "--resume", str(tmp_path))
+    assert "nothing to do" in again
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert summary["certificate"]["certified_at"] == found.certified_at
+    assert summary["until"] == "0.1"
+
+
+def test_goal_in_another_unit_is_refused() -> None:
+    assert "The unit of points is points" in refused("run", "factored", "-k", "100", "--until", "0.2 euros")
+    assert "expected a share of the reward range" in refused("run", "factored", "-k", "100", "--until", "soon")
 
 
 def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:

@@ -12,7 +12,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opdop.algorithms.task import by_action
-from opdop.kernels.primal_dual import PROBABILITY_FLOOR, exponential, improve, update_dual
+from opdop.kernels.primal_dual import (
+    LEAST_SCALE,
+    PROBABILITY_FLOOR,
+    SCALE_MEMORY,
+    Steps,
+    exponential,
+    find_rates,
+    improve,
+    move_dual,
+    update_dual,
+    update_scales,
+)
 from tests.support.strategies import SEEDS, Array
 
 E = math.e
@@ -251,3 +262,103 @@ def test_no_point_with_a_bounded_sum_is_nearer(constraints: int, total: float, s
     others = total * rng.dirichlet(np.ones(constraints + 1), size=50)[:, 1:]
     distances = np.linalg.norm(np.vstack([others, total * np.eye(constraints), np.zeros(constraints)]) - aim, axis=1)
     assert np.linalg.norm(dual - aim) <= distances.min() + 1e-9
+
+
+# Relative steps and the damped multiplier
+
+CONSTANT = Steps(0.5, 0.25, 0.125, 0.0, False)
+RELATIVE = Steps(0.5, 0.25, 1.0, 0.75, True)
+
+
+def rates_of(kernel: Any, steps: Steps, scales: list[float], integral: list[float], dual: list[float], **other: Any):
+    I = len(dual)
+    b, v = np.array(other.get("thresholds", [1.0] * I)), np.array(other.get("estimates", [1.0] * I))
+    rates = np.full(2 + 2 * I, np.nan)
+    kernel(steps, np.array(scales), np.array(integral), np.array(dual), b, v, other.get("played", 0), rates)
+    return rates
+
+
+@pytest.mark.parametrize("kernel", both(find_rates))
+def test_constant_steps_are_the_constants_to_the_last_bit(kernel: Any):
+    rates = rates_of(kernel, CONSTANT, [3.0, 0.1, 7.0], [1.0, 2.0], [1.0, 2.0], estimates=[0.0, 9.0], played=50)
+    np.testing.assert_array_equal(rates, [0.5, 0.125, 0.25, 0.25, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("kernel", both(find_rates))
+def test_relative_steps_by_hand(kernel: Any):
+    # alpha 1/2 / (4 + 3 * 2); theta 1 / 8; units (4 + 1 * 2) / 2^2 = 3/2 without a violation
+    rates = rates_of(kernel, RELATIVE, [4.0, 2.0], [1.0], [3.0], played=7)
+    np.testing.assert_allclose(rates, [0.05, 0.125, 0.25 * 1.5, 0.75 * 1.5], rtol=1e-15)
+    # a violation of 20 counts as 20 / (1 + 20 / (10 * 2)) = 10: the unit is halved
+    rates = rates_of(kernel, RELATIVE, [4.0, 2.0], [1.0], [3.0], played=7, estimates=[21.0])
+    np.testing.assert_allclose(rates, [0.05, 0.125, 0.25 * 0.75, 0.75 * 0.75], rtol=1e-15)
+
+
+@pytest.mark.parametrize(("reward", "utility"), [(10.0, 1.0), (1.0, 0.01), (0.1, 30.0)])
+def test_relative_steps_do_not_depend_on_the_units_of_signals(reward: float, utility: float):
+    # In other units scores and multipliers change as reward and reward / utility do, and nothing else.
+    price = reward / utility
+    one = rates_of(find_rates, RELATIVE, [0.7, 0.2], [0.5], [0.9], thresholds=[2.0], estimates=[1.7])
+    other = rates_of(
+        find_rates,
+        RELATIVE,
+        [0.7 * reward, 0.2 * utility],
+        [0.5 * price],
+        [0.9 * price],
+        thresholds=[2.0 * utility],
+        estimates=[1.7 * utility],
+    )
+    assert other[0] * reward == pytest.approx(one[0], rel=1e-12)
+    assert other[1] == one[1]
+    np.testing.assert_allclose(other[2:] * utility / price, one[2:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", both(update_scales))
+def test_scales_are_root_mean_squares_of_the_ranges_at_visited_states(kernel: Any):
+    q = np.zeros((2, 2, 3, 4))  # [J, H, A, S]
+    q[0, 0, :, 1], q[0, 1, :, 3] = [1.0, 4.0, 2.0], [0.0, 4.0, 1.0]  # ranges 3 and 4
+    q[1, 0, :, 2] = 9.0, 0.0, 0.0  # not visited
+    scales = np.array([1.0, 1.0])
+    kernel(q, np.array([1, 3, 0]), 0, scales)
+    np.testing.assert_allclose(scales, [math.sqrt(12.5), LEAST_SCALE], rtol=1e-15)
+    kernel(q, np.array([2, 0, 0]), 1, scales)  # the mean of two episodes
+    np.testing.assert_allclose(scales, [math.sqrt(12.5) / 2.0, (LEAST_SCALE + math.sqrt(40.5)) / 2.0], rtol=1e-15)
+    before = scales.copy()
+    kernel(q, np.array([0, 0, 0]), 10**6, scales)
+    np.testing.assert_allclose(scales, before * (1.0 - 1.0 / SCALE_MEMORY), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", both(move_dual))
+@pytest.mark.parametrize(
+    ("integral", "estimate", "damping", "summed", "after"),
+    [
+        (1.0, 2.5, 0.0, 1.125, 1.125),  # line 9 alone: 1 + 1/4 * (3 - 2.5)
+        (1.0, 2.5, 2.0, 1.125, 2.125),  # and 2 * (3 - 2.5) on top
+        (1.0, 5.0, 2.0, 0.5, 0.0),  # slack takes the multiplier to 0, the sum keeps 1/2
+        (7.75, 1.0, 2.0, 8.0, 8.0),  # both are clipped at chi = 8
+    ],
+)
+def test_damped_dual_step_by_hand(
+    kernel: Any, integral: float, estimate: float, damping: float, summed: float, after: float
+):
+    total, dual = np.array([integral]), np.array([np.nan])
+    kernel(total, np.array([3.0]), np.array([estimate]), np.array([9.0, 9.0, 0.25, damping]), 8.0, math.inf, dual)
+    assert (total[0], dual[0]) == (summed, after)
+
+
+def test_damping_settles_what_otherwise_circles():
+    # One state, two actions: reward 1 or 0, utility 0 or 1, threshold 1/2, so that Y* = 1 and half of each is optimal.
+    def spread(damping: float) -> float:
+        policy, dual, integral = np.full((1, 2, 1), 0.5), np.zeros(1), np.zeros(1)
+        q = np.array([1.0, 0.0, 0.0, 1.0]).reshape(2, 1, 2, 1)
+        b, estimate, late = np.array([0.5]), np.array([0.5]), []
+        for k in range(3000):
+            improve(policy, q, dual, 0.5, 1e-6, np.ones((1, 1), dtype=np.bool_))
+            move_dual(integral, b, estimate, np.array([0.5, 1e-6, 0.02, damping]), 10.0, math.inf, dual)
+            estimate[0] = policy[0, 1, 0]
+            late += [dual[0]] if k >= 1500 else []
+        assert np.mean(late) == pytest.approx(1.0, abs=0.1)
+        return float(np.std(late))
+
+    assert spread(0.0) > 0.2
+    assert spread(0.5) < 1e-6

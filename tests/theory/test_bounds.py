@@ -384,7 +384,8 @@ def test_card_of_a_doubling_run_adds_its_phases():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"preset": "practical"}, "multiplies the certified radius by 0.0003,"),
+        ({"preset": "scaled"}, "multiplies the certified radius by 0.0003,"),
+        ({"preset": "practical"}, "follow the ranges of its estimates"),
         ({"preset": "paper"}, "large enough C1"),
         ({"preset": "certified", "planned_episodes": 100}, "300 episodes were played, and the constants are certified"),
     ],

@@ -143,7 +143,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kinds", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("noisy", [False, True], ids=["certain", "noisy"])
-@pytest.mark.parametrize("preset", ["certified", "practical"])
+@pytest.mark.parametrize("preset", ["certified", "scaled"])
 def test_decompositions_hold_at_every_episode_and_add_up_to_regret_and_violation(
     kinds: dict[str, Any], noisy: bool, preset: str
 ):

@@ -95,12 +95,12 @@ def test_every_check_passes_on_small_problems_of_every_kind():
     assert guaranteed == {**dict.fromkeys(SURE, 1.0), **LIKELY}
     assert all(row.held == row.runs for row in found.rows)
     assert found.row("KL pushback").runs == 9
-    assert found.row("optimism").runs == 7  # `practical` does not guarantee optimism
+    assert found.row("optimism").runs == 7  # `scaled` does not guarantee optimism
     assert all(row.off is not None and row.off < 1e-9 for row in found.rows if row.check.identity)
     assert {simulation.algorithm for simulation in standard_simulations()} == {"opdop", "opdop-lstd"}
 
 
-@pytest.mark.parametrize("preset", ["paper", "practical"])
+@pytest.mark.parametrize("preset", ["paper", "scaled"])
 @pytest.mark.parametrize("kind", ["tabular", "linear"])
 def test_presets_without_a_certificate_guarantee_only_what_is_sure(
     kind: str, preset: str, request: pytest.FixtureRequest
@@ -302,8 +302,8 @@ def test_a_wrong_implementation_turns_a_row_red(mutant: str, request: pytest.Fix
 
 
 def test_a_dual_bound_that_is_exceeded_turns_a_row_red():
-    # `practical` drives the multiplier to its bound; there it must stop.
-    greedy = Simulation.of(opdop.make("factored"), preset="practical")
+    # `scaled` drives the multiplier to its bound; there it must stop.
+    greedy = Simulation.of(opdop.make("factored"), preset="scaled")
     assert not verify([greedy], seeds=1, episodes=200).failed
     found = verify([greedy], seeds=1, episodes=200, build=too_free)
     assert "multipliers in [0, chi]" in red(found)
@@ -409,7 +409,7 @@ def test_reference_radii_equal_the_learners_for_every_preset(states: int, noisy:
     initial = np.eye(states)[0]
     task = Task(4, states, 3, np.array([1.0, 0.5]), initial, episodes=999, slater_gap=0.4, noisy=noisy)
     sizes = opdop.model.features.one_hot(states, 3)
-    for preset in ("certified", "practical", "paper"):
+    for preset in ("certified", "scaled", "paper"):
         constants = choose(task, preset)
         ridge = reference_radii.ridge_of(constants)
         assert ridge == constants.ridge

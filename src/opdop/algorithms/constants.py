@@ -1,4 +1,4 @@
-"""Every constant of the algorithms, from a named preset: `paper`, `certified` or `practical`.
+"""Every constant of the algorithms, from a named preset: `paper`, `certified`, `practical` or `scaled`.
 
 Stages are numbered from 0 here, so the value after stage h lies in [0, H-1-h].
 """
@@ -113,6 +113,32 @@ class WeissmanRadius:
         if task.noisy:
             doubled += math.sqrt(math.log(2.0 * (1 + task.num_constraints) * cells / share) / 2.0)
         return self.scale * doubled / 2.0
+
+
+@dataclass(frozen=True)
+class SpanRadius:
+    """The radius of `practical`: the bonus after n visits is (scale (H - h) + noise) / sqrt(n + ridge), whatever K is.
+
+    Until a pair has been visited `trusted_from` times, its estimate is at least `optimistic_init` times the largest
+    value H - h. It has no guarantee.
+    """
+
+    scale: float
+    linear_scale: float
+    noise: float = 0.0
+    optimistic_init: float = 0.0
+    trusted_from: float = 1.0
+    pools: bool = False  # whether visits are pooled where the task is stationary
+
+    @property
+    def linear(self) -> SelfNormalisedRadius:
+        """The rule for linear kernels."""
+        return SelfNormalisedRadius(self.linear_scale)
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H]."""
+        radii: Floats = (self.scale * np.arange(task.horizon, 0, -1.0) + self.noise) / 2.0
+        return radii
 
 
 @dataclass(frozen=True)
@@ -291,7 +317,8 @@ class SelfNormalisedRadius:
 
 def linear_rule(rule: Any) -> LinearRadius:
     """Return a confidence rule for the least-squares evaluator: of a rule for counts, its form for linear kernels."""
-    linear: LinearRadius = rule.linear if isinstance(rule, PaperRadius | WeissmanRadius | BallRadius) else rule
+    by_counts = PaperRadius | WeissmanRadius | BallRadius | SpanRadius
+    linear: LinearRadius = rule.linear if isinstance(rule, by_counts) else rule
     return linear
 
 
@@ -313,6 +340,8 @@ class Constants:
     ridge: float  # lambda
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
     dual_total: float = math.inf  # the largest sum of the multipliers
+    damping: float = 0.0  # kappa
+    relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
 
     @property
     def margin(self) -> float:
@@ -323,9 +352,8 @@ class Constants:
         """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
         step = best_step_size(task, 0.0) if self.preset == "certified" else self.step_size
         own = {name: value for name, value in self.parameters.items() if name != "margin"}
-        return replace(
-            self, step_size=step, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, parameters=own
-        )
+        free = replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, damping=0.0)
+        return replace(free, step_size=step, parameters=own)
 
     def described(self, task: Task) -> dict[str, Any]:
         """Return the constants of a task, without the evaluator's own, as plain data to be stored with every result."""
@@ -339,6 +367,7 @@ class Constants:
             "failure_probability": task.failure_probability,
             "planned_episodes": task.episodes,
             "slater_gap": task.slater_gap,
+            **({"damping": self.damping, "relative": True} if self.relative else {}),
             **dict(self.parameters),
         }
 
@@ -407,7 +436,7 @@ def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Con
     )
 
 
-def _practical(
+def _scaled(
     task: Task,
     dual_bound: float | None,
     radius_scale: float = 0.0003,
@@ -416,15 +445,43 @@ def _practical(
     ridge_scale: float = 0.01,
     optimistic_init: float = 1.0,
 ) -> Constants:
-    # `python -m studies.practical` chose the defaults: docs/practical.md.
+    # The first edition of `practical`, chosen on the shipped problems.
     given = dict(locals())
-    parameters = {name: given[name] for name in presets()["practical"]}
+    parameters = {name: given[name] for name in presets()["scaled"]}
     numbers = _theorem(task, dual_bound)
     numbers["step_size"] *= step_scale
     numbers["dual_step_size"] *= dual_step_scale
     numbers["ridge"] *= ridge_scale
+    return Constants("scaled", radius=WeissmanRadius(radius_scale, optimistic_init), parameters=parameters, **numbers)
+
+
+def _practical(
+    task: Task,
+    dual_bound: float | None,
+    step_scale: float = 1.0,
+    dual_step_scale: float = 0.03,
+    damping: float = 0.2,
+    radius_scale: float = 0.001,
+    linear_radius_scale: float = 0.001,
+    ridge_scale: float = 0.0001,
+    optimistic_init: float = 1.0,
+    noise_scale: float = 0.1,
+    noise_visits: float = 6.0,
+) -> Constants:
+    # `python -m studies.general` chose the defaults: docs/practical.md. None depends on the number of episodes.
+    given = dict(locals())
+    noise, visits = (noise_scale, noise_visits) if task.noisy else (0.0, 1.0)
     return Constants(
-        "practical", radius=WeissmanRadius(radius_scale, optimistic_init), parameters=parameters, **numbers
+        "practical",
+        step_size=step_scale,
+        dual_step_size=dual_step_scale,
+        mixing=1.0,
+        dual_bound=_dual_bound(task, dual_bound),
+        radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits, pools=True),
+        ridge=ridge_scale,
+        damping=damping,
+        relative=True,
+        parameters={name: given[name] for name in presets()["practical"]},
     )
 
 
@@ -433,7 +490,12 @@ def _positive(name: str, value: Any) -> None:
         raise InvalidParameterError(f"{name} is {shown(value)}; expected a positive number.")
 
 
-_PRESETS: dict[str, Callable[..., Constants]] = {"paper": _paper, "certified": _certified, "practical": _practical}
+_PRESETS: dict[str, Callable[..., Constants]] = {
+    "paper": _paper,
+    "certified": _certified,
+    "practical": _practical,
+    "scaled": _scaled,
+}
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
 ZERO_VIOLATION = "zero_violation"  # with `certified`: `opdop.train` chooses the margin, by the bound on the violation
 

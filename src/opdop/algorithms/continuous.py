@@ -44,7 +44,6 @@ class ReplayedPolicy:
         self._source = learner.source
         self._first = learner.first_states
         self._past, self._entries, self._steps = learner.past, learner.entries, learner.episodes
-        self._step_size, self._mixing = learner.step_size, learner.mixing
         self._known: dict[tuple[int, bytes], tuple[Floats, Floats]] = {}
         self._rows: dict[bytes, kernel.Rows] = {}
 
@@ -72,9 +71,7 @@ class ReplayedPolicy:
                 self._known.clear()
             A = self._source.num_actions
             now, valued, rows = np.empty(A), np.empty(A), self.rows(x)
-            kernel.replay(
-                self._past, self._entries, self._steps, stage, rows, self._step_size, self._mixing, valued, now
-            )
+            kernel.replay(self._past, self._entries, self._steps, stage, rows, valued, now)
             self._known[key] = now, valued
         return self._known[key]
 
@@ -122,6 +119,7 @@ class ContinuousOPDOP(OPDOP):
         self.first_states = {
             np.ascontiguousarray(carried.points[i]).tobytes(): i for i in np.flatnonzero(task.initial[: self.visitors])
         }
+        self.stored = carried.points[: self.visitors]
         self.growth = reevaluate_at_growth
         nodes = self.source.nodes
         self.constants |= {"nodes": f"{len(nodes)} {nodes.name}", "reevaluate_at_growth": reevaluate_at_growth}
@@ -138,7 +136,8 @@ class ContinuousOPDOP(OPDOP):
         """Return pi^k; the same one until `learn` is called."""
         if not isinstance(self._proposed, ReplayedPolicy):
             last, table = self._estimates, self._by_action.copy()
-            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            step_size, mixing = self._find_rates()
+            improve(table, by_action(last.q), self.dual, step_size, mixing, last.touched)  # lines 4-6
             self._next = table
             self._proposed = ReplayedPolicy(swapped(table)[:, : self.visitors].copy(), self)  # type: ignore[assignment]
         return self._proposed  # type: ignore[return-value]
@@ -162,6 +161,7 @@ class ContinuousOPDOP(OPDOP):
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+        self.past.rates[self.episodes - 1] = self._find_rates()  # of the step that is made with these multipliers
 
     def _is_due(self) -> bool:
         """Whether this episode is evaluated."""
@@ -201,6 +201,12 @@ class ContinuousOPDOP(OPDOP):
         states = self.visitors + np.arange(H + 1)
         check_state(self.regressions, self.lstd.q, self.lstd.v, self.task)
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
+        self._update_scales(self._nearest(episode.states))
+
+    def _nearest(self, points: Floats) -> NDArray[np.int64]:
+        """Return the stored state, other than the places of visitors, nearest to each point of [n, dim]."""
+        squares = ((points[:, None] - self.stored[None]) ** 2).sum(axis=2)
+        return np.asarray(squares.argmin(axis=1))
 
     def _checked(self, episode: Episode) -> Episode:
         """Return an episode with its states as [H+1, dim]; raises InvalidModelError if it does not fit the task."""
@@ -236,6 +242,7 @@ class ContinuousOPDOP(OPDOP):
             v=np.zeros((blocks, J, H, 0 if self.source.folded else N, L)),
             first=np.zeros(blocks * L, dtype=np.int64),
             dual=np.zeros((steps, J - 1)),
+            rates=np.zeros((steps, 2)),
         )
 
     def _grow(self) -> None:
@@ -254,7 +261,8 @@ class ContinuousOPDOP(OPDOP):
         """Return everything that later proposals depend on, including the filled part of the past."""
         blocks = -(-self.entries // kernel.LANES)
         past = {name: getattr(self.past, name)[:blocks].copy() for name in _LANED}
-        past |= {"first": self.past.first[: self.entries].copy(), "dual": self.past.dual[: self.episodes].copy()}
+        past |= {"first": self.past.first[: self.entries].copy()}
+        past |= {name: getattr(self.past, name)[: self.episodes].copy() for name in ("dual", "rates")}
         return super().state() | prefixed("past.", past) | {"known": self.known.copy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

@@ -30,7 +30,7 @@ from opdop.confidence import Observations
 from opdop.confidence.row_lists import as_lists
 from opdop.kernels import counts as kernel
 from opdop.kernels import evaluators
-from opdop.model import Episode, InvalidModelError, OpdopError, TabularPolicy
+from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats, as_number, is_number
@@ -50,10 +50,26 @@ Transitions = tuple[Ints, Ints, Ints]
 Stored = kernel.CountTable | kernel.CountLists
 
 
+def _trusted_from(rule: Any) -> float:
+    """Return the visits from which on the estimate of a pair is used; a rule may set them."""
+    visits = as_number("trusted_from", getattr(rule, "trusted_from", 1.0), "a number, at least 1")
+    if visits < 1.0:
+        raise InvalidParameterError(f"trusted_from is {visits}; expected a number, at least 1.")
+    return visits
+
+
 def no_visits(
-    task: Task, ridge: float, first_widths: Floats, radii: Floats, stages: int | None = None
+    task: Task,
+    ridge: float,
+    first_widths: Floats,
+    radii: Floats,
+    stages: int | None = None,
+    trusted_from: float = 1.0,
 ) -> kernel.Visits:
-    """Return the counts of pairs before the first episode, with L = `stages` or H; first_widths and radii are [H]."""
+    """Return the counts of pairs before the first episode, with L = `stages` or H; first_widths and radii are [H].
+
+    Until a pair has been visited `trusted_from` times, its width stays the first one.
+    """
     J, H, S, pairs = 1 + task.num_constraints, task.horizon, task.num_states, task.num_states * task.num_actions
     L = stages or H
     return kernel.Visits(
@@ -65,6 +81,7 @@ def no_visits(
         width=np.repeat(first_widths[:L, None], pairs, axis=1),
         radii=radii,
         ridge=ridge,
+        trusted_from=trusted_from,
     )
 
 
@@ -126,7 +143,8 @@ class Counts:
                 self.first_widths[:] = self.first_widths.max()
             # Before a state is visited, all its actions have the same estimate: the bonus, clipped at the most.
             unvisited = np.minimum(2.0 * (self.radii * self.first_widths), np.arange(H, 0, -1.0))
-            visits = no_visits(task, self.ridge, self.first_widths, self.radii, 1 if pooled else H)
+            stages = 1 if pooled else H
+            visits = no_visits(task, self.ridge, self.first_widths, self.radii, stages, _trusted_from(rule))
         self.q = np.empty((J, H, A, S))
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = unvisited[:, None, None]
@@ -254,7 +272,7 @@ class Counts:
         else:
             visits.inverse[:] = 1.0 / (visits.number + self.ridge)
             first = self.first_widths[: len(visits.number), None]
-            visits.width[:] = np.where(visits.number > 0.0, np.sqrt(visits.inverse), first)
+            visits.width[:] = np.where(visits.number >= visits.trusted_from, np.sqrt(visits.inverse), first)
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
         self._counts = self._stored(visits, row, successor, seen)
 

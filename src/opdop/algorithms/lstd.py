@@ -180,7 +180,7 @@ class LSTD:
         named: dict[str, Any] = dict(self.arrays._asdict())
         if isinstance(self.arrays, kernel.OneHot):
             named |= {f"visits_{name}": array for name, array in self.arrays.visits._asdict().items()}
-        fixed = {"form", "varphi", "radii", "ridge", "visits", "visits_radii", "visits_ridge"}
+        fixed = {"form", "varphi", "radii", "ridge", "visits", "visits_radii", "visits_ridge", "visits_trusted_from"}
         return {name: array for name, array in named.items() if name not in fixed} | {"q": self.q, "v": self.v}
 
     def _linear(self) -> kernel.Linear:

@@ -27,10 +27,10 @@ from opdop.algorithms.sizes import (
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
 from opdop.confidence.data import Data
 from opdop.kernels import loops
-from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, improve, move_dual, update_scales
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
-from opdop.model.validation import Floats, as_number, printable, shown
+from opdop.model.validation import Floats, as_flag, as_number, printable, shown
 
 MakesEvaluator = Callable[..., Evaluator]
 _LARGEST = 1e100  # of a constant
@@ -58,9 +58,13 @@ class OPDOP:
         dual_bound: chi, the largest value of a multiplier.
         dual_total: the largest sum of the multipliers.
         margin: what is added to every threshold in the multipliers' steps.
+        damping: kappa, with which the multipliers react to the last violation beside the sum of all.
+        relative: whether alpha, eta and kappa are shares of the ranges of Q that were seen, free of units, horizon and
+            number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
         constants: plain data stored with the run; by default the numbers above.
 
-    Raises InvalidParameterError if a number is out of range or the evaluator has other sizes than the task.
+    Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
+    `dual_total` is combined with damping or relative steps.
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class OPDOP:
         dual_bound: float,
         dual_total: float = math.inf,
         margin: float = 0.0,
+        damping: float = 0.0,
+        relative: bool = False,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -81,6 +87,7 @@ class OPDOP:
             "dual_step_size": dual_step_size,
             "mixing": mixing,
             "dual_bound": dual_bound,
+            "damping": damping,
         }
         task, margin = as_task(task), _constant("margin", margin)
         numbers = {name: _constant(name, value) for name, value in numbers.items()}
@@ -96,6 +103,11 @@ class OPDOP:
             raise InvalidParameterError(
                 f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
             )
+        self.steps = Steps(
+            self.step_size, self.dual_step_size, self.mixing, numbers["damping"], as_flag("relative", relative)
+        )
+        if self.dual_total < math.inf and (self.steps.relative or self.steps.damping):
+            raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
@@ -106,11 +118,14 @@ class OPDOP:
             }
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
-            constants = {"preset": "none", **numbers, **own, **plan}
+            constants = {"preset": "none", **numbers, "relative": self.steps.relative, **own, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
+        self.integral = np.zeros(task.num_constraints)
+        self.scales = np.ones(1 + task.num_constraints)
+        self._rates = np.zeros(2 + 2 * task.num_constraints)
         self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
         self._proposed: TabularPolicy | None = None
@@ -150,6 +165,8 @@ class OPDOP:
             dual_bound=constants.dual_bound,
             dual_total=constants.dual_total,
             margin=constants.margin if constants.dual_bound else 0.0,
+            damping=constants.damping,
+            relative=constants.relative,
             constants=constants.described(task),
             **own,
         )
@@ -162,7 +179,8 @@ class OPDOP:
         """Return pi^k; the same one until `learn` is called."""
         if self._proposed is None:
             last, table = self._estimates, self._by_action.copy()
-            improve(table, by_action(last.q), self.dual, self.step_size, self.mixing, last.touched)  # lines 4-6
+            step_size, mixing = self._find_rates()
+            improve(table, by_action(last.q), self.dual, step_size, mixing, last.touched)  # lines 4-6
             self._proposed = TabularPolicy.trusted(by_action(table))
         return self._proposed
 
@@ -179,14 +197,39 @@ class OPDOP:
         estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
+        self._update_scales(episode.states)
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
 
-    def _update_dual(self) -> None:
-        update_dual(  # line 9
-            self.dual, self.thresholds, self.utility_estimates, self.dual_step_size, self.dual_bound, self.dual_total
+    def _find_rates(self) -> tuple[float, float]:
+        """Find the step sizes of the next episode; return alpha and theta."""
+        find_rates(
+            self.steps,
+            self.scales,
+            self.integral,
+            self.dual,
+            self.thresholds,
+            self.utility_estimates,
+            self.episodes,
+            self._rates,
         )
+        return float(self._rates[0]), float(self._rates[1])
+
+    def _update_dual(self) -> None:
+        move_dual(  # line 9
+            self.integral,
+            self.thresholds,
+            self.utility_estimates,
+            self._rates,
+            self.dual_bound,
+            self.dual_total,
+            self.dual,
+        )
+
+    def _update_scales(self, states: NDArray[np.int64]) -> None:
+        if self.steps.relative:
+            update_scales(by_action(self._estimates.q), states, self.episodes, self.scales)
 
     def estimated_totals(self) -> NDArray[np.float64]:
         """Return <rho, V^k> of all signals, [1+I]."""
@@ -223,6 +266,8 @@ class OPDOP:
             "episodes": np.array(self.episodes),
             "policy": self.policy.copy(),
             "dual": self.dual.copy(),
+            "integral": self.integral.copy(),
+            "scales": self.scales.copy(),
             "utility_estimates": self.utility_estimates.copy(),
         }
         if self._compiled_evaluator is None:  # a compiled evaluator stores the estimates itself
@@ -235,10 +280,14 @@ class OPDOP:
         policy = fitting(state, "policy", self.policy)
         if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
             raise OpdopError("the saved policy does not consist of probabilities.")
-        dual = fitting(state, "dual", self.dual)
-        if (dual < 0.0).any() or (dual > self.dual_bound).any():
+        dual, integral = (fitting(state, name, self.dual) for name in ("dual", "integral"))
+        if min(dual.min(), integral.min()) < 0.0 or max(dual.max(), integral.max()) > self.dual_bound:
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
+        scales = fitting(state, "scales", self.scales)
+        if not (scales >= LEAST_SCALE).all() or not np.isfinite(scales).all():
+            raise OpdopError(f"the saved scales of Q are not numbers of at least {LEAST_SCALE:g}.")
         self._by_action[:], self.dual[:] = swapped(policy), dual
+        self.integral[:], self.scales[:] = integral, scales
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
         self.episodes = int(fitting(state, "episodes", np.array(0)))
         self.evaluator.restore(under(state, "evaluator."))
@@ -287,11 +336,12 @@ class OPDOP:
             touched=self._estimates.touched,
             thresholds=self.thresholds,
             initial=self.task.initial,
-            step_size=self.step_size,
-            dual_step_size=self.dual_step_size,
-            mixing=self.mixing,
+            steps=self.steps,
             dual_bound=self.dual_bound,
             dual_total=self.dual_total,
+            played=self.episodes,
+            integral=self.integral,
+            scales=self.scales,
         )
         done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates

@@ -4,7 +4,7 @@
 each row of the kernel and an interval for each signal, for all numbers of visits at once. The optimum over policies and
 kernels of the set is found by the dual walk, or by column generation if there are several constraints. What is played
 is one Markov policy with the mixed occupancy of the corners on both sides of the best multipliers, each under its own
-optimistic kernel: see `opdop.confidence.optimistic_policy`.
+optimistic kernel: see `opdop.confidence.markov_policy`.
 """
 
 from __future__ import annotations

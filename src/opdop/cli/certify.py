@@ -14,6 +14,7 @@ from opdop.model import InvalidParameterError
 
 if TYPE_CHECKING:
     from opdop.confidence import Certificate
+    from opdop.confidence.data import Data
     from opdop.runs import Run
     from opdop.runs.log_task import LogTask
 
@@ -175,7 +176,9 @@ def _of_run(
             if wanted == "recommended":
                 wanted = certify(run, wanted, stationary=stationary, **given).policy
             found[name] = certify(run, wanted, episodes=count("episodes", episodes), seed=seed, **given)
-    return found, {"source": str(folder), "problem": run.config.problem, "episodes": int(run.episodes[-1])}
+    played = int(run.episodes[-1])
+    data = None if run.observations is None or episodes is not None else run.observations.as_declared(stationary)
+    return found, _facts(folder, run.config.problem, data, found, played)
 
 
 def _of_log(
@@ -191,7 +194,20 @@ def _of_log(
         data, episodes = about.read(log)
     with busy("certifying"):
         made = certify(data, _policy(name), failure_probability=delta, stationary=stationary, display=about.display)
-    return {name: made}, {"source": str(log), "problem": None, "episodes": episodes}
+    return {name: made}, _facts(log, None, data.as_declared(stationary), {name: made}, episodes)
+
+
+def _facts(
+    source: Path, problem: str | None, data: Data | None, found: dict[str, Certificate], episodes: int
+) -> dict[str, Any]:
+    """Return what is said beside certificates: where the data are from, and how many episodes to expect."""
+    from opdop.confidence.forecast import episodes_until_kept
+
+    best = found[list(found)[-1]]
+    expected = None
+    if data is not None and not best.proves_infeasible:
+        expected = episodes_until_kept(data.with_thresholds(best.thresholds), best, episodes)
+    return {"source": str(source), "problem": problem, "episodes": episodes, "expected_episodes": expected}
 
 
 def _policy(name: str) -> Any:

@@ -72,7 +72,7 @@ def verify(
       opdop verify                           all checks on small problems
       opdop verify gridworld --seeds 10      on one problem
       opdop verify factored -k 5000          longer runs
-      opdop verify factored --preset practical
+      opdop verify factored --preset scaled
       opdop verify --coverage                only optimism, over 225 runs
       opdop verify --json | jq '.checks[] | select(.failed or .vacuous)'
 

@@ -40,6 +40,7 @@ class Visits(NamedTuple):
     width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
     radii: np.ndarray  # [H]
     ridge: float
+    trusted_from: float  # visits from which on a pair's estimate is used; before, its width stays the first one
 
 
 class BallVisits(NamedTuple):
@@ -277,7 +278,8 @@ def count_visit(visits, h, x, pair, observed):
             visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j]
         )
     visits.inverse[k, pair] = 1.0 / (visits.number[k, pair] + visits.ridge)
-    visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
+    if visits.number[k, pair] >= visits.trusted_from:
+        visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
 
 
 @njit(cache=True, fastmath=False)

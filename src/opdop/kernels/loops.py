@@ -9,7 +9,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
-from opdop.kernels.primal_dual import improve, update_dual
+from opdop.kernels.primal_dual import Steps, find_rates, improve, move_dual, update_scales
 from opdop.kernels.simd import LANES, add_scaled
 from opdop.kernels.transitions import Transitions, count_rows, empty_values, push
 
@@ -32,15 +32,16 @@ class PrimalDual(NamedTuple):
     q: np.ndarray  # [J, H, A, S]: Q^k
     v: np.ndarray  # [J, H+1, S]: V^k
     dual: np.ndarray  # [I]: Y^k
+    integral: np.ndarray  # [I]: the sum of line 9, which is Y^k without damping
+    scales: np.ndarray  # [J]: of the ranges of Q; used by relative steps
     utility_estimates: np.ndarray  # [I]: <rho, V_g^k> at the first stage
     touched: np.ndarray  # [H, S]: where the evaluator's estimates of the actions may differ
     thresholds: np.ndarray  # [I]: those of the task, plus the margin
     initial: np.ndarray  # [S]: rho, as the learner was told
-    step_size: float
-    dual_step_size: float
-    mixing: float
+    steps: Steps
     dual_bound: float
     dual_total: float
+    played: int  # episodes before these
 
 
 class Record(NamedTuple):
@@ -135,12 +136,21 @@ def run_episodes(learner, evaluator, model, uniforms, record):
     observed = np.empty((J, H))
     totals = np.empty((waiting.shape[0], J))
     measured = np.empty(waiting.shape[0], dtype=np.int64)
+    rates = np.empty(2 * J)
     pending = 0
     done = 0
     while done < uniforms.shape[0]:
-        improve(  # lines 4-6
-            learner.policy, learner.q, learner.dual, learner.step_size, learner.mixing, learner.touched
+        find_rates(
+            learner.steps,
+            learner.scales,
+            learner.integral,
+            learner.dual,
+            learner.thresholds,
+            learner.utility_estimates,
+            learner.played + done,
+            rates,
         )
+        improve(learner.policy, learner.q, learner.dual, rates[0], rates[1], learner.touched)  # lines 4-6
         play(  # lines 3, 7, 8
             model.transitions,
             model.signals,
@@ -152,16 +162,19 @@ def run_episodes(learner, evaluator, model, uniforms, record):
             actions,
             observed,
         )
-        update_dual(  # line 9
-            learner.dual,
+        move_dual(  # line 9
+            learner.integral,
             learner.thresholds,
             learner.utility_estimates,
-            learner.dual_step_size,
+            rates,
             learner.dual_bound,
             learner.dual_total,
+            learner.dual,
         )
         evaluate(evaluator, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
         observe(evaluator, learner.v, states, actions, observed)
+        if learner.steps.relative:
+            update_scales(learner.q, states, learner.played + done, learner.scales)
 
         average_start(learner.v, learner.initial, record.estimates[done])
         for i in range(J - 1):

@@ -6,6 +6,7 @@ Arrays of learners are laid out by action, [..., A, S], so that loops over the s
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from opdop.kernels.caching import njit
 
 # The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300
+
+# Of relative steps: episodes over which scales are averaged, the smallest scale, and what a violation counts at most.
+SCALE_MEMORY = 100.0
+LEAST_SCALE = 1e-6
+MOST_SCALES = 10.0
 
 _BLOCK = 128  # states improved together
 _LOG2_E = 1.4426950408889634
@@ -145,3 +151,86 @@ def _lower_to_total(dual, dual_total):
         lowered, positive = (total - dual_total) / number, number
     for i in range(dual.shape[0]):
         dual[i] = min(max(dual[i] - lowered, 0.0), dual_total)
+
+
+class Steps(NamedTuple):
+    """The constants of the steps of Algorithm 1, as numbers or relative to the ranges of Q; see `find_rates`."""
+
+    step_size: float  # alpha
+    dual_step_size: float  # eta
+    mixing: float  # theta
+    damping: float  # kappa
+    relative: bool
+
+
+@njit(cache=True, fastmath=False)
+def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, played, rates):
+    """Write the steps of the next episode into rates [2 J]: alpha, theta, then every eta_i and then every kappa_i.
+
+    Relative steps do not depend on the units of the signals, on H or on the number of episodes. With s_j the scale of
+    Q_j (`update_scales`), W = s_0 + sum_i I_i s_i the scale of scores and v_i = b_i - V_i:
+
+        alpha = step_size / (s_0 + sum_i Y_i s_i),   theta = mixing / k,
+        eta_i and kappa_i = dual_step_size and damping times W / (s_i (s_i + |v_i| / MOST_SCALES)).
+
+    So a step along a score of typical range multiplies odds by exp(step_size), and a violation of s_i moves the
+    multiplier by a share of W / s_i, the multiplier at which the constraint weighs as much as everything else. A large
+    violation counts as at most MOST_SCALES s_i: the first estimates are poor, and I_i must not wind up meanwhile.
+    """
+    I = dual.shape[0]
+    rates[0], rates[1] = steps.step_size, steps.mixing
+    for i in range(I):
+        rates[2 + i], rates[2 + I + i] = steps.dual_step_size, steps.damping
+    if steps.relative:
+        moving, settled_scale = scales[0], scales[0]
+        for i in range(I):
+            moving += dual[i] * scales[1 + i]
+            settled_scale += integral[i] * scales[1 + i]
+        for i in range(I):
+            violation = abs(thresholds[i] - utility_estimates[i])
+            unit = settled_scale / (scales[1 + i] * (scales[1 + i] + violation / MOST_SCALES))
+            rates[2 + i] *= unit
+            rates[2 + I + i] *= unit
+        rates[0] /= moving
+        rates[1] /= played + 1.0
+
+
+@njit(cache=True, fastmath=False)
+def update_scales(q, states, played, scales):
+    """Move each scale [J] towards the root mean square, over the stages, of the range of Q_j among the actions.
+
+    q [J, H, A, S] is of the last evaluation, states [H+1] are those that the episode visited. The mean is over all
+    episodes at first, and then over about the last SCALE_MEMORY ones.
+    """
+    J, H, A, _ = q.shape
+    weight = max(1.0 / (played + 1.0), 1.0 / SCALE_MEMORY)
+    for j in range(J):
+        total = 0.0
+        for h in range(H):
+            x = states[h]
+            low, high = q[j, h, 0, x], q[j, h, 0, x]
+            for a in range(1, A):
+                low, high = min(low, q[j, h, a, x]), max(high, q[j, h, a, x])
+            total += (high - low) ** 2
+        seen = math.sqrt(total / H)
+        scales[j] = max(scales[j] + weight * (seen - scales[j]), LEAST_SCALE)
+
+
+@njit(cache=True, fastmath=False)
+def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual_total, dual):
+    """Move the multipliers: Y = clip(I + kappa (b - V_g), 0, chi), where I is the clipped sum of line 9; arrays [I].
+
+    The damping term kappa (b - V_g) keeps multiplier and policy from circling (Stooke, Achiam and Abbeel, 2020).
+    Without it Y = I, as in Algorithm 1. Where dual_total is finite there is none, and every eta_i is the same.
+    """
+    I = dual.shape[0]
+    if dual_total < math.inf:  # all steps are equal then
+        update_dual(integral, thresholds, utility_estimates, rates[2], dual_bound, dual_total)
+    for i in range(I):
+        if dual_total == math.inf:
+            each = slice(i, i + 1)
+            update_dual(integral[each], thresholds[each], utility_estimates[each], rates[2 + i], dual_bound, dual_total)
+        dual[i] = integral[i]
+        if rates[2 + I + i] > 0.0:
+            damped = integral[i] + rates[2 + I + i] * (thresholds[i] - utility_estimates[i])
+            dual[i] = min(max(damped, 0.0), dual_bound)

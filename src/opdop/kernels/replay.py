@@ -35,6 +35,7 @@ class Past(NamedTuple):
     v: np.ndarray  # [B, J, H, N, LANES]: V at the nodes after each stage; N = 0 where it is folded in
     first: np.ndarray  # [B * LANES] int64: mirror steps made before the first one with this evaluation
     dual: np.ndarray  # [steps, I]: the multipliers of every mirror step
+    rates: np.ndarray  # [steps, 2]: alpha and theta of every mirror step
 
 
 class Rows(NamedTuple):
@@ -157,7 +158,7 @@ def _integrate(v, rows, a, features):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def replay(past, entries, steps, h, rows, step_size, mixing, evaluated, policy):
+def replay(past, entries, steps, h, rows, evaluated, policy):
     """Write the policy [A] at one state after all steps, and the one that the last evaluation valued."""
     J, d = past.weights.shape[1], past.weights.shape[3]
     A = rows.varphi.shape[1]
@@ -179,8 +180,9 @@ def replay(past, entries, steps, h, rows, step_size, mixing, evaluated, policy):
                 while entry + 1 < last and past.first[entry + 1] <= step + s:
                     entry += 1
                 of[s] = entry % LANES
-            _weigh(q, past.dual[step : step + n], of, step_size, scores, best)
-            _walk(scores, n, mixing, valued - step, evaluated, policy)
+            rates = past.rates[step : step + n]
+            _weigh(q, past.dual[step : step + n], of, rates, scores, best)
+            _walk(scores, n, rates, valued - step, evaluated, policy)
             step += n
         if valued == step:
             for a in range(A):
@@ -188,8 +190,11 @@ def replay(past, entries, steps, h, rows, step_size, mixing, evaluated, policy):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def _weigh(q, dual, of, step_size, weights, best):
-    """Write exp(alpha (Q_r + sum_i Y_i Q_{g_i})), up to a factor, for n steps: weights [A, LANES], dual [n, I]."""
+def _weigh(q, dual, of, rates, weights, best):
+    """Write exp(alpha (Q_r + sum_i Y_i Q_{g_i})), up to a factor, for n steps into weights [A, LANES].
+
+    dual [n, I] are their multipliers, rates [n, 2] their alpha and theta.
+    """
     J, A, _ = q.shape
     n = dual.shape[0]
     for a in range(A):
@@ -203,11 +208,11 @@ def _weigh(q, dual, of, step_size, weights, best):
     for a in range(A):
         row = weights[a, :n]
         for s in range(n):
-            row[s] = tilt(row[s], best[s], step_size)
+            row[s] = tilt(row[s], best[s], rates[s, 0])
 
 
 @njit(cache=True, fastmath=_EXACT)
-def _walk(weights, n, mixing, valued, evaluated, policy):
+def _walk(weights, n, rates, valued, evaluated, policy):
     """Make n mirror steps, one after the other; before step `valued` note the policy."""
     A = policy.shape[0]
     for s in range(n):
@@ -216,7 +221,7 @@ def _walk(weights, n, mixing, valued, evaluated, policy):
                 evaluated[a] = policy[a]
         total = 0.0
         for a in range(A):
-            policy[a] = weights[a, s] * mixed(policy[a], mixing, A)  # lines 5 and 6
+            policy[a] = weights[a, s] * mixed(policy[a], rates[s, 1], A)  # lines 5 and 6
             total += policy[a]
         scale = 1.0 / total
         for a in range(A):

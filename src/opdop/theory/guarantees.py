@@ -171,9 +171,14 @@ def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     if "planner" in constants:
         return "no bound for its planner is proved here; what its data prove is in its certificate"
     if preset == "practical":
+        return (
+            "the steps of `practical` follow the ranges of its estimates, which need not be optimistic, and the "
+            "theorem does not bound its regret or violation"
+        )
+    if preset == "scaled":
         scale = constants.get("radius_scale")
         return (
-            f"`practical` multiplies the certified radius by {scale:g}, so its estimates need not be optimistic, and "
+            f"`scaled` multiplies the certified radius by {scale:g}, so its estimates need not be optimistic, and "
             "the theorem does not bound its regret or violation"
         )
     if preset == "paper":

@@ -17,8 +17,8 @@ from opdop.model.validation import Floats
 
 
 def ridge_of(constants: Constants) -> float:
-    """Return the ridge that the preset must have: 1, times `ridge_scale` in `practical`."""
-    return 1.0 * constants.parameters["ridge_scale"] if constants.preset == "practical" else 1.0
+    """Return the ridge that the preset must have: 1, times `ridge_scale` in `scaled`."""
+    return 1.0 * constants.parameters["ridge_scale"] if constants.preset == "scaled" else 1.0
 
 
 def count_bonus(task: Task, constants: Constants) -> Floats:
@@ -68,7 +68,7 @@ def mean_widths(visits: Floats, logarithm: float) -> Floats:
 
 
 def unvisited_bonus(task: Task, constants: Constants) -> Floats:
-    """Return the bonus of a pair before its first visit, [H]; at least `optimistic_init` (H - h) in `practical`."""
+    """Return the bonus of a pair before its first visit, [H]; at least `optimistic_init` (H - h) in `scaled`."""
     bonus = count_bonus(task, constants) / math.sqrt(ridge_of(constants))
     largest = np.arange(task.horizon, 0, -1.0)
     wanted: Floats = np.maximum(bonus, constants.parameters.get("optimistic_init", 0.0) * largest)
@@ -111,6 +111,6 @@ def _paper_radius(task: Task, constants: Constants, sizes: FeatureSizes) -> floa
 
 def _scale(constants: Constants) -> float:
     """Return the factor of the certified radius: 1, unless a parameter of the preset is another number."""
-    if constants.preset not in ("certified", "practical"):
+    if constants.preset not in ("certified", "scaled"):
         raise InvalidParameterError(f"there is no reference radius for preset {constants.preset!r}.")
     return 1.0 if constants.preset == "certified" else constants.parameters["radius_scale"]

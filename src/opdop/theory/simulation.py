@@ -50,13 +50,18 @@ class Simulation:
             preset: where the learner's constants come from.
 
         Raises:
-            InvalidParameterError: for another algorithm, or continuous states.
+            InvalidParameterError: for another algorithm, continuous states, or a preset whose steps are not constant.
         """
         cmdp = problem.tabular()
         chosen = algorithm or ("opdop-lstd" if cmdp.features is not None else "opdop")
         if chosen not in ("opdop", "opdop-lstd"):
             raise InvalidParameterError(
                 f"{chosen!r} cannot be verified: the paper's statements are about 'opdop' and 'opdop-lstd'."
+            )
+        if preset == "practical":
+            raise InvalidParameterError(
+                "'practical' cannot be verified: its steps are relative to the ranges of Q, and the paper's statements "
+                "are about constant ones. Verify 'scaled', which multiplies the certified constants."
             )
         if problem.num_states == math.inf:
             raise InvalidParameterError(

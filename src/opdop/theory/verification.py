@@ -171,7 +171,7 @@ def bounds_record(name: str, setting: Setting) -> dict[str, Any]:
 def standard_simulations(preset: str = CERTIFIED) -> list[Simulation]:
     """Return the small problems on which everything is verified by default: counts and least squares, also with noise.
 
-    With `certified` the last two are learnt with `practical`, whose multipliers soon move: claims that hold surely must
+    With `certified` the last two are learnt with `scaled`, whose multipliers soon move: claims that hold surely must
     hold there too. Another preset is used for all of them.
     """
     tabular, mixture, factored = make("random-tabular"), make("random-mixture"), make("factored")
@@ -185,7 +185,7 @@ def standard_simulations(preset: str = CERTIFIED) -> list[Simulation]:
         Simulation.of(make("random-embedding"), noisy=True, preset=preset),
     ]
     if preset == CERTIFIED:
-        simulations += [Simulation.of(model, preset="practical") for model in (factored, mixture)]
+        simulations += [Simulation.of(model, preset="scaled") for model in (factored, mixture)]
     return simulations
 
 

@@ -91,12 +91,12 @@ class CertificateCard:
                 )
             elif what == "kept":
                 words.append(
-                    f"about {_count(number)} episodes like these certify a policy that keeps every constraint."
+                    f"about {rounded_count(number)} episodes like these certify a policy that keeps every constraint."
                 )
             elif number is not None:
                 words.append(
-                    f"about {_count(number)} episodes certify a policy within {self._near()}, as the gap falls with "
-                    "1/√episodes."
+                    f"about {rounded_count(number)} episodes certify a policy within {self._near()}, as the gap falls "
+                    "with 1/√episodes."
                 )
         return words
 
@@ -126,10 +126,10 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
     return {**record, "own": own}
 
 
-def _count(number: int | None) -> str:
+def rounded_count(number: int | None) -> str:
     """Return a number of episodes with two digits.
 
-    >>> _count(123456), _count(7), _count(3 * 10**9)
+    >>> rounded_count(123456), rounded_count(7), rounded_count(3 * 10**9)
     ('120,000', '7', '3e+09')
     """
     assert number is not None

@@ -38,7 +38,8 @@ WIDE, NARROW = 150, 80
 PRESETS = {
     "paper": "the theorem's constants, whose unknown factor C1 is a parameter; learns very slowly",
     "certified": "the theorem's constants, all explicit and no smaller than the proof needs: has a guarantee",
-    "practical": "the certified constants, scaled by the parameters: learns soon, has no guarantee",
+    "practical": "steps relative to what is seen, free of units, H and K: learns soon, has no guarantee",
+    "scaled": "the certified constants, scaled by the parameters: the first edition of practical",
 }
 
 _LETTERS = "S states, A actions, H stages, I constraints. "
