@@ -37,7 +37,7 @@ def integral_error(rule: str, nodes: int, seed: int) -> tuple[float, float]:
     assert isinstance(problem, opdop.ContinuousCMDP)
     cmdp, features = problem.tabular(), problem.learner_features
     task = with_visitors(opdop.Task.of(problem, episodes=EPISODES))
-    learner = ContinuousOPDOP.preset(task, opdop.LSTD, "practical")
+    learner = ContinuousOPDOP.preset(task, opdop.LSTD, "scaled")
     assert isinstance(learner, ContinuousOPDOP)
     simulator = problem.simulator(seed=seed)
     for _ in range(EPISODES // 4):
@@ -62,12 +62,13 @@ def main() -> None:
         for rule, nodes in RULES:
             found = []
             for seed in range(SEEDS):
-                run = opdop.train(opdop.make(PROBLEM, rule=rule, nodes=nodes, seed=seed), episodes=EPISODES, seed=seed)
+                problem = opdop.make(PROBLEM, rule=rule, nodes=nodes, seed=seed)
+                run = opdop.train(problem, episodes=EPISODES, seed=seed, preset="scaled")
                 regret, violation, _ = per_episode(run, own_units=True)
                 found.append([*integral_error(rule, nodes, seed), regret, violation])
                 progress.advance(bar)
             rows.append((rule, nodes, np.mean(found, axis=0), np.std(found, axis=0)))
-    print(f"{PROBLEM}, preset practical, mean (and spread) of {SEEDS} seeds: errors and bonuses after {EPISODES // 4}")
+    print(f"{PROBLEM}, preset scaled, mean (and spread) of {SEEDS} seeds: errors and bonuses after {EPISODES // 4}")
     print(f"episodes in model units, where V is at most 6; regret and violation per episode over {EPISODES} episodes\n")
     print("| rule | nodes | largest error | smallest bonus | regret, thousand EUR | violation, hm³ |")
     print("|---|--:|--:|--:|--:|--:|")

@@ -1,8 +1,8 @@
 """Compare least squares with counts as the number of states grows: `python -m studies.states [EPISODES MODELS]`.
 
 Learns random mixtures of 4 kernels with 100, 1,000 and 10,000 states, by least squares and by counts. Draws regret and
-hard violation per episode so far, averaged over several models of each size: docs/studies/states.svg. With `practical`
-as the last argument it uses that preset's default parameters, and only prints.
+hard violation per episode so far, averaged over several models of each size: docs/studies/states.svg. With `defaults`
+as the last argument it uses the default parameters of the preset `scaled`, and only prints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from studies.common import numbers_from
 SIZES = {100: BLUE, 1_000: GREEN, 10_000: ORANGE}
 ALGORITHMS = {"opdop-lstd": ("least squares", "-"), "opdop": ("counts", (0, (3, 1.5)))}
 DIMENSION = 4
-# Nearer to `certified` than practical's defaults: then results depend less on which model was drawn.
+# Nearer to `certified` than the defaults of `scaled`: then results depend less on which model was drawn.
 PARAMETERS = {"radius_scale": 0.03, "step_scale": 30.0, "dual_step_scale": 3.0, "ridge_scale": 1.0}
 MEASURES = {
     "regret": "Regret, points per episode so far",
@@ -38,7 +38,14 @@ def learn(algorithm: str, states: int, episodes: int, model: int, parameters: di
     """Return one run; every fifth episode is measured, and its measures count for the four after it as well."""
     cmdp = opdop.make("random-mixture", states=states, dimension=DIMENSION, seed=model)
     return opdop.train(
-        cmdp, algorithm, episodes=episodes, seed=model, parameters=parameters, measure_every=5, records=200
+        cmdp,
+        algorithm,
+        episodes=episodes,
+        seed=model,
+        preset="scaled",
+        parameters=parameters,
+        measure_every=5,
+        records=200,
     )
 
 
@@ -59,9 +66,9 @@ def draw(curves: Curves, episodes: np.ndarray, title: str) -> Figure:
 
 def main() -> None:
     """Run the study, print its table and save its figure."""
-    own = sys.argv[-1] == "practical"
+    own = sys.argv[-1] == "defaults"
     parameters = {} if own else PARAMETERS
-    total, models = numbers_from([text for text in sys.argv[1:] if text != "practical"], [3000, 4])
+    total, models = numbers_from([text for text in sys.argv[1:] if text != "defaults"], [3000, 4])
     curves: Curves = {}
     rows = []
     with Progress(transient=True) as progress:
@@ -81,7 +88,7 @@ def main() -> None:
                 pace = np.mean([run.seconds / total for run in runs])
                 rows.append((ALGORITHMS[algorithm][0], states, last.mean(axis=0), last.std(axis=0), pace))
     scales = ", ".join(f"{name} {value:g}" for name, value in parameters.items()) or "its default parameters"
-    setup = f"d = {DIMENSION}, preset practical with {scales}; mean of {models} models"
+    setup = f"d = {DIMENSION}, preset scaled with {scales}; mean of {models} models"
     print(f"random-mixture, {total} episodes, {setup}; points per episode (spread over models)\n")
     print("| learner | states | regret | hard violation | ms per episode |")
     print("|---|--:|--:|--:|--:|")

@@ -460,6 +460,7 @@ def test_oppo_is_opdop_with_zero_multiplier_and_mixing():
         dual_step_size=0.0,
         mixing=0.0,
         dual_bound=0.0,
+        relative=True,
     )
     simulators = [ModelSimulator(cmdp, seed=0), ModelSimulator(cmdp, seed=0)]
     for _ in range(50):

@@ -60,7 +60,9 @@ def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
 def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
     constants = train(problem("linear"), name, episodes=3, preset=preset).constants
     assert constants["preset"] == preset
-    for number in ("step_size", "dual_step_size", "mixing", "dual_bound", "ridge", "first_radius", "last_radius"):
+    counts = preset == "certified" and name != "opdop-lstd"  # confidence sets need neither ridge nor radius
+    of_evaluator = () if counts else ("ridge", "first_radius", "last_radius")
+    for number in ("step_size", "dual_step_size", "mixing", "dual_bound", *of_evaluator):
         assert np.isfinite(constants[number]), number
     assert constants["radius"]["rule"]
 

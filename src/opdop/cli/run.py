@@ -58,7 +58,7 @@ def run(
       opdop run factored --episodes 2e4
       opdop run queue -k 20000 --set throughput=4 --figure learning.svg
       opdop run factored -k 2e4 --preset certified --figure f.svg --bound
-      opdop run factored -k 2e4 --param step_scale=10 --param dual_step_scale=1
+      opdop run factored -k 2e4 --param step_scale=0.5 --param damping=0.4
       opdop run factored -k 2e4 --algorithm doubling:opdop
       opdop run factored -k 1e6 --until 0.05
       opdop run media-streaming -k 1e6 --until '0.5 steps' --out runs/good

@@ -20,14 +20,17 @@ _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 2.25, 0.5, 0.12, 0.36, 0.62  # inches
 
 
 def has_trail(summary: RunSummary) -> bool:
-    """Return whether a run has recorded certificates at several sizes of its data."""
+    """Return whether the run of a summary has recorded certificates at several sizes of its data."""
     table = summary.run.certificates
     return table is not None and len(table) > 1
 
 
 @style_context(LOOK)
 def certificate_figure(summary: RunSummary, signal: int) -> Figure:
-    """Return a figure of the certified bounds on the reward (signal 0) or on constraint signal - 1, over episodes."""
+    """Return a figure of the certified bounds of a run's summary, over episodes.
+
+    `signal` 0 is the reward, and signal i the constraint i - 1.
+    """
     figure = Figure(figsize=(style.WIDTH, _HEIGHT))
     wide, tall = style.WIDTH - _LEFT - _RIGHT, _HEIGHT - _BOTTOM - _TOP
     axes = figure.add_axes((_LEFT / style.WIDTH, _BOTTOM / _HEIGHT, wide / style.WIDTH, tall / _HEIGHT))
