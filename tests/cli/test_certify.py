@@ -125,7 +125,6 @@ def test_failure_probability_budget_and_pooling_can_be_changed(kept: Path) -> No
 
     usual = recommended()
     assert recommended("--delta", "0.001")["gap"] > usual["gap"]
-    assert recommended("--per-stage")["gap"] > usual["gap"]
     assert recommended("--budget", "6")["thresholds"] == [pytest.approx(4.0)]
     assert recommended("--budget", "fast services=6")["reward_lower"] > usual["reward_lower"]
 
