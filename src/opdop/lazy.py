@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,8 @@ def late_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     """Return the functions `__getattr__` and `__dir__` for a package whose imports stand under `if TYPE_CHECKING:`.
 
     Type checkers and editors see these imports; at run time each is made when its name is first used. They are read
-    from the source of the package, so that no name has to be listed a second time.
+    from the source of the package, so that no name has to be listed a second time. Modules of the package are imported
+    in the same way.
 
     Args:
         package: the full name of the package: `__name__` in its `__init__.py`.
@@ -32,7 +34,9 @@ def late_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
     def get(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is None:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return importlib.import_module(f"{package}.{name}")  # opdop.report can be called too
         module, original = places[name]
         value = getattr(importlib.import_module(module), original)
         value = sys.modules.get(f"{package}.{name}", value)  # a module keeps its name: opdop.algorithms can be called

@@ -94,6 +94,8 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
         dual_bound=3.5,
         noisy=True,
         stationary=False,
+        until="5.9 points",
+        certificates=3,
         measure_every=2,
         records=50,
     )
@@ -118,6 +120,23 @@ def test_zero_violation_raises_the_thresholds_and_the_card_says_what_it_costs(tm
         (["-k", "1000", "--param", "margin=0.1"], "chooses margin and dual_bound by itself"),
     ):
         assert reason in " ".join(CliRunner().invoke(app, [*command, *refused]).output.split())
+
+
+def test_run_ends_when_a_policy_is_certified_and_is_complete_then(tmp_path: Path) -> None:
+    text = " ".join(answered("run", "factored", "-k", "1e4", "--until", "0.1", "--out", str(tmp_path)).split())
+    found = opdop.Run.load(tmp_path)
+    assert found.certified_at == found.episodes[-1] < 2000
+    assert f"The run ended at episode {found.certified_at:,}: the recommended policy is certified to keep every" in text
+    again = answered("run", "--resume", str(tmp_path))
+    assert "nothing to do" in again
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert summary["certificate"]["certified_at"] == found.certified_at
+    assert summary["until"] == "0.1"
+
+
+def test_goal_in_another_unit_is_refused() -> None:
+    assert "The unit of reward from moves is points." in refused("run", "factored", "-k", "100", "--until", "0.2 euros")
+    assert "expected a share of the reward range" in refused("run", "factored", "-k", "100", "--until", "soon")
 
 
 def test_help_of_run_has_the_flag_and_the_help_of_every_setting() -> None:
@@ -236,6 +255,7 @@ def test_a_saved_run_is_not_replaced_by_another(tmp_path: Path) -> None:
 def test_summary_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answered("run", "factored", "-k", "100", "--out", str(tmp_path))
     before = (tmp_path / "summary.json").read_bytes()
+    (tmp_path / "SHA256SUMS").unlink()  # so that the files are written again
     replace = os.replace
 
     def fail(source: Path, target: Path) -> None:
@@ -246,7 +266,7 @@ def test_summary_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "replace", fail)
     assert "summary.json cannot be written" in refused("run", "factored", "-k", "100", "--out", str(tmp_path))
     assert (tmp_path / "summary.json").read_bytes() == before
-    assert {file.name for file in tmp_path.iterdir()} == FILES
+    assert {file.name for file in tmp_path.iterdir()} == FILES - {"SHA256SUMS"}
 
 
 # Mistakes
@@ -343,7 +363,7 @@ def test_interrupted_run_is_resumed_bit_for_bit(number: int, status: int, tmp_pa
     assert 0 < int(child.stderr.split()[3].rstrip(";")) < episodes
     text = answered("run", "--resume", str(folder))
     assert f"saved in {folder}: run.npz" in text
-    assert same(opdop.Run.load(folder), opdop.train("factored", episodes=episodes))
+    assert same(opdop.Run.load(folder), opdop.train("factored", episodes=episodes, certificates=25))
 
 
 def test_pipe_has_nothing_but_the_result() -> None:

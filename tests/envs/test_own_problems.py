@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import opdop
 from opdop import OpdopError, make, save_model
 from opdop.cli.application import app
+from opdop.runs import execute
 
 MODULE = '''
 """A module with a problem."""
@@ -89,3 +90,19 @@ def test_commands_take_files_and_functions(module: str, tmp_path: Path) -> None:
     assert "reachable" in text
     assert "binds" in text
     assert "episodes" in text
+
+
+def test_sweeps_and_comparisons_take_model_files_but_no_code(module: str, tmp_path: Path) -> None:
+    file = str(save_model(make("factored").tabular(), tmp_path / "factored.npz"))
+    algorithm = [{"name": "opdop"}]
+    spec = opdop.Spec.of({"episodes": 20, "seeds": 2, "problem": [{"name": file}], "algorithm": algorithm})
+    assert [execute(job).config.problem for job in spec.jobs()] == [file, file]
+    for name, words in ((f"{module}:make_problem", "expected one of"), ("missing.npz", "there is no file missing.npz")):
+        with pytest.raises(OpdopError, match=words):
+            opdop.Spec.of({"episodes": 20, "seeds": 1, "problem": [{"name": name}], "algorithm": algorithm})
+
+
+def test_notebooks_show_problems_and_optima_in_own_units() -> None:
+    cmdp = make("inventory").tabular()
+    assert "orders and storage &lt;= 66.5 dollars" in cmdp._repr_html_()
+    assert "is worth 1 dollars of revenue" in opdop.solve(cmdp)._repr_html_()

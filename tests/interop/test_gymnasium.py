@@ -269,3 +269,17 @@ def test_problem_comes_back_through_gymnasium() -> None:
     original = env.problem.tabular()
     np.testing.assert_allclose(simulator.thresholds, original.thresholds, rtol=1e-12)
     assert simulator.display.quantities[1].scale == pytest.approx(-abs(original.display.quantities[1].scale))
+
+
+def test_run_without_a_known_model_has_a_certificate_in_own_units() -> None:
+    simulator = from_gymnasium(
+        "FrozenLake-v1", horizon=6, budgets=2.0, cost=lambda step: float(step.action == 1), exact=False,
+        reward_range=(0, 1), units={"cost": ("moves down", "moves")}, resets=5,
+    )  # fmt: skip
+    run = train(simulator, episodes=300)
+    certificate = opdop.certify(run, "final")
+    exact = from_gymnasium("FrozenLake-v1", horizon=6, budgets=2.0, cost=lambda step: float(step.action == 1))
+    true = opdop.evaluate(exact, run.policy.table)
+    assert certificate.reward_lower <= true.reward
+    assert (certificate.utility_lower <= true.utilities).all()
+    assert "moves down <= " in str(certificate)

@@ -573,3 +573,11 @@ def test_history_columns_that_the_report_needs_are_recorded(runs: dict[tuple[str
     assert {"regret", "violation", "hard_violation", "dual_1", "total_reward", "total_utility_1"} <= set(
         history.columns
     )
+
+
+def test_report_of_a_run_in_memory_is_a_page(tmp_path: Path) -> None:
+    run = opdop.train("factored", episodes=50)
+    page = opdop.report(run, tmp_path / "page.html")
+    assert "factored" in page.read_text(encoding="utf-8")
+    with pytest.raises(InvalidParameterError, match="no run that can be shown"):
+        opdop.report([], tmp_path / "none.html")

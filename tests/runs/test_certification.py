@@ -69,6 +69,25 @@ def test_a_doubling_run_has_the_data_of_all_its_phases():
     np.testing.assert_array_equal(more.observations.seen, run.observations.seen)
 
 
+def test_random_signals_of_several_phases_count_as_random():
+    model = opdop.make(PROBLEM).tabular()
+    task = Task.of(model, episodes=8)
+    learner = opdop.Doubling(task, lambda phase: opdop.OPDOP.preset(phase, opdop.Counts, "practical"), first=8)
+    simulator = model.simulator(seed=0, noisy=True)  # the task says that signals are not random
+    for _ in range(60):
+        learner.learn(simulator.play(learner.propose()))
+    data = learner.observations()
+    assert isinstance(data, Observations)
+    assert data.noisy
+    assert data.number.sum() == 60 * model.horizon
+    state = learner.state()
+    again = opdop.Doubling(task, lambda phase: opdop.OPDOP.preset(phase, opdop.Counts, "practical"), first=8)
+    again.restore(state)
+    other = again.observations()
+    assert isinstance(other, Observations)
+    np.testing.assert_array_equal(other.seen, data.seen)
+
+
 def test_a_run_without_data_says_so(run: Run):
     with pytest.raises(InvalidParameterError, match="the run has no data from which a certificate can be made"):
         replace(run, observations=None).certificate()

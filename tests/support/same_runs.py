@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opdop import PolicyMixture, Run, TabularPolicy, Values
+from opdop import Observations, PolicyMixture, Run, TabularPolicy, Values
+from opdop.confidence import Regressions
 from opdop.planning import Optimum
 
 
@@ -51,7 +52,7 @@ def same(one: Any, two: Any) -> bool:
         return one.schema == two.schema and all(same(a.to_numpy(), b.to_numpy()) for a, b in columns)
     if isinstance(one, np.ndarray):
         return bool(one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes())
-    if isinstance(one, (TabularPolicy, PolicyMixture, Values, Optimum)):
+    if isinstance(one, (TabularPolicy, PolicyMixture, Values, Optimum, Observations, Regressions)):
         return type(one) is type(two) and all(same(getattr(one, f.name), getattr(two, f.name)) for f in fields(one))
     if isinstance(one, tuple) and one and isinstance(one[0], TabularPolicy):
         return len(one) == len(two) and all(map(same, one, two))

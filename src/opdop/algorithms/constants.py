@@ -136,7 +136,7 @@ class SpanRadius:
         return SelfNormalisedRadius(self.linear_scale)
 
     def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H]."""
+        """Return the radii [H] of a task; they do not depend on the ridge."""
         radii: Floats = (self.scale * np.arange(task.horizon, 0, -1.0) + self.noise) / 2.0
         return radii
 
@@ -349,7 +349,7 @@ class Constants:
         return float(self.parameters.get("margin", 0.0))
 
     def unconstrained(self, task: Task) -> Constants:
-        """Return the constants of optimistic PPO: no multipliers (Y = 0) and no mixing (theta = 0)."""
+        """Return the constants of optimistic PPO for a task: no multipliers (Y = 0) and no mixing (theta = 0)."""
         step = best_step_size(task, 0.0) if self.preset == "certified" else self.step_size
         own = {name: value for name, value in self.parameters.items() if name != "margin"}
         free = replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, damping=0.0)

@@ -4,7 +4,7 @@
 each row of the kernel and an interval for each signal, for all numbers of visits at once. The optimum over policies and
 kernels of the set is found by the dual walk, or by column generation if there are several constraints. What is played
 is one Markov policy with the mixed occupancy of the corners on both sides of the best multipliers, each under its own
-optimistic kernel: see `opdop.confidence.optimistic_policy`.
+optimistic kernel: see `opdop.confidence.markov_policy`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from opdop.algorithms.replanning import Plan, ReplanningLearner
 from opdop.algorithms.task import Task
 from opdop.confidence import Observations, TabularSet, optimistic_policy
 from opdop.model import InvalidParameterError
+
+PRESETS = "certified", "practical"
 
 
 class OptimisticPlanner:
@@ -43,11 +45,13 @@ class OptimisticPlanner:
 def optimistic(task: Task, preset: Preset) -> ReplanningLearner:
     """Return the learner; the failure probability is its only constant, so `certified` and `practical` are the same.
 
-    Raises InvalidParameterError for the preset `paper`, whose constants are those of another algorithm, and for
-    parameters of a preset.
+    Raises InvalidParameterError for other presets, whose constants are those of another algorithm, and for parameters
+    of a preset.
     """
-    if preset.name == "paper" or preset.parameters:
-        found = "the preset 'paper'" if preset.name == "paper" else f"the parameter {next(iter(preset.parameters))!r}"
+    if preset.name not in PRESETS or preset.parameters:
+        found = f"the preset {preset.name!r}"
+        if preset.name in PRESETS:
+            found = f"the parameter {next(iter(preset.parameters))!r}"
         raise InvalidParameterError(
             f"`optimistic` does not have {found}; its only constant is the failure probability."
         )

@@ -41,7 +41,7 @@ class Planner(Protocol):
     """Makes a plan from data."""
 
     def plan(self, data: Observations) -> Plan:
-        """Return the plan for the next episodes."""
+        """Return the plan for the next episodes, from the data so far."""
         ...
 
     def described(self) -> dict[str, Any]:
@@ -51,6 +51,12 @@ class Planner(Protocol):
 
 class ReplanningLearner:
     """Plans, plays the plan until there are `growth` times more episodes, and plans again.
+
+    Args:
+        task: what the learner is told.
+        planner: makes a plan from the data.
+        growth: by which share the episodes grow between two plans.
+        constants: plain data to be stored with the run, beside those of the task and the planner.
 
     Raises InvalidParameterError if the task has continuous states, or if growth is not positive.
     """

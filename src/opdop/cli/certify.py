@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from opdop.model import InvalidParameterError
 
 if TYPE_CHECKING:
     from opdop.confidence import Certificate
+    from opdop.confidence.data import Data
     from opdop.runs import Run
     from opdop.runs.log_task import LogTask
 
@@ -123,7 +125,9 @@ def certify(
             about = read_task(task)
         else:
             about = _task(horizon, states, actions, initial, reward, budgets, thresholds, ranges, noisy)
-        found, facts = _of_log(data, about, policy, delta, stationary)
+        if stationary is not None:
+            about = replace(about, stationary=stationary)
+        found, facts = _of_log(data, about, policy, delta)
     _answer(found, facts, out, as_json=as_json)
 
 
@@ -175,11 +179,13 @@ def _of_run(
             if wanted == "recommended":
                 wanted = certify(run, wanted, stationary=stationary, **given).policy
             found[name] = certify(run, wanted, episodes=count("episodes", episodes), seed=seed, **given)
-    return found, {"source": str(folder), "problem": run.config.problem, "episodes": int(run.episodes[-1])}
+    played = int(run.episodes[-1])
+    data = None if run.observations is None or episodes is not None else run.observations.as_declared(stationary)
+    return found, _facts(folder, run.config.problem, data, found, played)
 
 
 def _of_log(
-    log: Path, about: LogTask, policy: str | None, delta: float, stationary: bool | None
+    log: Path, about: LogTask, policy: str | None, delta: float
 ) -> tuple[dict[str, Certificate], dict[str, Any]]:
     """Return the certificate of a policy from a log, by its name, and facts about the log."""
     from opdop.runs import certify
@@ -190,8 +196,22 @@ def _of_log(
     with busy("reading the log"):
         data, episodes = about.read(log)
     with busy("certifying"):
-        made = certify(data, _policy(name), failure_probability=delta, stationary=stationary, display=about.display)
-    return {name: made}, {"source": str(log), "problem": None, "episodes": episodes}
+        made = certify(data, _policy(name), failure_probability=delta, display=about.display)
+    return {name: made}, _facts(log, None, data.as_declared(), {name: made}, episodes)
+
+
+def _facts(
+    source: Path, problem: str | None, data: Data | None, found: dict[str, Certificate], episodes: int
+) -> dict[str, Any]:
+    """Return what is said beside certificates: where the data are from, and how many episodes to expect."""
+    from opdop.confidence import Observations
+    from opdop.confidence.forecast import episodes_until_kept
+
+    best = found[list(found)[-1]]
+    facts = {"source": str(source), "problem": problem, "episodes": episodes}
+    if not isinstance(data, Observations) or best.keeps_constraints or best.proves_infeasible:
+        return facts
+    return {**facts, "expected_episodes": episodes_until_kept(data.with_thresholds(best.thresholds), best, episodes)}
 
 
 def _policy(name: str) -> Any:

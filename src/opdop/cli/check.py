@@ -13,9 +13,11 @@ def check(name: Problem, parameters: ProblemParameters = None, as_json: AsJson =
 
     \b
     Examples:
-      opdop check model.toml
-      opdop check my_module.py:make_problem --set size=4
+      opdop check inventory
+      opdop check queue --set throughput=4
       opdop check inventory --json | jq .episodes
+
+    NAME may also be a model file (.npz, .toml, .json), or FILE.py:FUNCTION.
 
     It reports how many states are reachable, the Slater gap, whether each
     constraint binds and what it costs, and recommends an algorithm and a number

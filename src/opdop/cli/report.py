@@ -94,7 +94,7 @@ def compare(
     from opdop.sweeps.sweep import run_sweep
 
     spec = _spec(name, algorithms, seeds, episodes, preset, settings or [], parameters or [])
-    folder = out or Path("comparisons") / name
+    folder = out or Path("comparisons") / Path(name).name
     with SweepWatch(PlainConsole(errors=True)) as watch:
         try:
             made = run_sweep(spec, folder, workers=workers, progress=watch)
@@ -120,7 +120,7 @@ def _spec(
     from opdop.sweeps.spec import Spec
 
     if name not in environments():
-        make(name)  # raises, with a suggestion
+        make(name)  # raises, with a suggestion, if it is no model file either
     chosen = [each.strip() for each in algorithms.split(",") if each.strip()]
     if not chosen:
         raise InvalidParameterError(f"--algorithms is {algorithms!r}; expected names, as in opdop,oppo.")

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 
 _SOON = 1.0  # seconds in which compiled kernels are loaded; what takes longer is being compiled
+_CERTIFICATES, _QUICK = 25, 10_000  # by default, for one constraint and at most so many stages x states x actions
 _RUN_FILES = ("run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json")
 
 
 @app.command()
-@with_settings(episodes=f"{DEFAULT_EPISODES}, or 5000 if states are continuous")
+@with_settings(
+    episodes=f"{DEFAULT_EPISODES}, or 5000 if states are continuous",
+    certificates=f"{_CERTIFICATES} if they are quick to make, otherwise 0",
+)
 def run(
     ctx: typer.Context,
     given: dict[str, Any],
@@ -56,12 +60,15 @@ def run(
       opdop run factored -k 2e4 --preset certified --figure f.svg --bound
       opdop run factored -k 2e4 --param step_scale=0.5 --param damping=0.4
       opdop run factored -k 2e4 --algorithm doubling:opdop
+      opdop run factored -k 1e6 --until 0.05
+      opdop run media-streaming -k 1e6 --until '0.5 steps' --out runs/good
       opdop run media-streaming -k 2e4 --out runs/first
       opdop run --resume runs/first
       opdop run factored -k 2e4 --json | jq '.regret.per_episode.own'
 
     The learner sees only the episodes that it plays. Its policies are evaluated
-    exactly on the true model.
+    exactly on the true model. The certificate says what the data alone prove
+    about them; with --until the run ends once that is good enough.
 
     With --out the run is saved every few seconds. An interrupted run continues
     with --resume and ends with the same result, bit for bit.
@@ -109,8 +116,16 @@ def _asked(name: str, given: dict[str, Any]) -> tuple[RunConfig, Problem]:
 
     parameters = parse(name, given.pop("problem_parameters", []))
     problem = make(name, **parameters)
-    given = {"episodes": problem.usual_episodes, **given}
+    given = {"episodes": problem.usual_episodes, "certificates": _usual_certificates(problem, given), **given}
     return RunConfig(problem=name, problem_parameters=parameters, **given), problem
+
+
+def _usual_certificates(problem: Problem, given: dict[str, Any]) -> int:
+    """Return at how many sizes of the data certificates are recorded if the user does not say it."""
+    if problem.num_states == math.inf or "lstd" in given.get("algorithm", ""):
+        return 0
+    H, S, A = (cmdp := problem.tabular()).horizon, cmdp.num_states, cmdp.num_actions
+    return _CERTIFICATES if cmdp.num_constraints == 1 and H * S * A <= _QUICK else 0
 
 
 def _check_bound(config: RunConfig, problem: Problem) -> None:

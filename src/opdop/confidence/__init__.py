@@ -3,9 +3,9 @@
 from opdop.confidence.certificate import Certificate, Certifier
 from opdop.confidence.linear_set import LinearSet
 from opdop.confidence.logs import count_transitions
+from opdop.confidence.markov_policy import KernelSet, optimistic_policy
 from opdop.confidence.observations import Observations
 from opdop.confidence.optimism import OptimisticOracle, OptimisticPlan, plan_optimistically
-from opdop.confidence.optimistic_policy import KernelSet, optimistic_policy
 from opdop.confidence.regressions import Regressions
 from opdop.confidence.sets import ConfidenceSet, UncertainPair
 from opdop.confidence.tabular_set import TabularSet

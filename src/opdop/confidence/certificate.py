@@ -15,8 +15,8 @@ from opdop.model import Display, InfeasibleError, PolicyMixture, Quantity, Tabul
 from opdop.model.validation import Floats
 from opdop.planning.optimum import FEASIBILITY
 
-# A policy keeps a constraint to this accuracy, relative to the horizon; the search for a policy ends there.
-_CLOSE = 1e-5
+_CLOSE = 1e-4  # relative to the horizon: a plan whose lower bounds exceed the thresholds by no more is near enough
+_BEYOND = 1.25  # a margin that was too small is raised by more than what was short, so that the next plan suffices
 _ROUNDS = 5  # plans with other margins
 _PAIRS = 10  # uncertain pairs that a certificate names
 
@@ -230,8 +230,9 @@ class Certifier:
                 continue
             low = self._lower(plan)
             yield plan, low
-            aim = np.maximum(margin + (b - low[1:]) + 0.5 * _CLOSE * H, 0.0)
-            if (np.abs(aim - margin) <= _CLOSE * H).all():
+            short = b - low[1:]
+            aim = np.maximum(margin + np.where(short > 0.0, _BEYOND * short, short), 0.0)
+            if (short <= 0.0).all() and (np.abs(aim - margin) <= _CLOSE * H).all():
                 return
             reached, margin = margin, aim
 

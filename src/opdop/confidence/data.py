@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from opdop.confidence.linear_set import LinearSet
-from opdop.confidence.observations import Observations
+from opdop.confidence.observations import Observations, RefutedSignalError
 from opdop.confidence.regressions import Regressions
 from opdop.confidence.sets import ConfidenceSet
 from opdop.confidence.tabular_set import TabularSet
@@ -29,7 +31,13 @@ def data_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Data:
 
 
 def merge(one: Data, two: Data) -> Data | None:
-    """Return the data of both sets; None if they are of different kinds."""
+    """Return the data of both sets; None if they are of different kinds.
+
+    Signals that were declared not to be random, and have two values at one place, count as random from then on.
+    """
     if isinstance(one, Observations) and isinstance(two, Observations):
-        return one.merged(two)
+        if one.noisy == two.noisy:
+            with contextlib.suppress(RefutedSignalError):
+                return one.merged(two)
+        return replace(one, noisy=True).merged(replace(two, noisy=True))
     return one.merged(two) if isinstance(one, Regressions) and isinstance(two, Regressions) else None

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from opdop.confidence.certificate import Certificate, Certifier
-from opdop.confidence.data import Data, confidence_set
+from opdop.confidence.data import confidence_set
 from opdop.confidence.observations import Observations
 
 _MOST = 2**30  # times as many data as there are
 _STEPS = 4  # halvings of the last factor 2, on a logarithmic scale
 
 
-def episodes_until_kept(data: Data, certificate: Certificate, episodes: int) -> int | None:
+def episodes_until_kept(data: Observations, certificate: Certificate, episodes: int) -> int | None:
     """Return about how many episodes in all certify that the certificate's policy keeps every constraint.
 
     The estimate is the number m * episodes for the smallest m at which the policy is certified from m times the data:
@@ -33,8 +33,6 @@ def episodes_until_kept(data: Data, certificate: Certificate, episodes: int) -> 
     """
     if certificate.keeps_constraints:
         return episodes
-    if not isinstance(data, Observations) or not data.number.any():
-        return None
 
     def is_kept(times: float) -> bool:
         found = confidence_set(_repeated(data, times), certificate.failure_probability)
@@ -52,14 +50,12 @@ def episodes_until_kept(data: Data, certificate: Certificate, episodes: int) -> 
     return math.ceil(math.exp(high) * episodes)
 
 
-def episodes_until_gap(certificate: Certificate, gap: float, episodes: int) -> int | None:
+def episodes_until_gap(certificate: Certificate, gap: float, episodes: int) -> int:
     """Return about how many episodes in all make the certified gap as small as `gap`, which is positive.
 
     The widths of confidence sets fall as 1/sqrt(visits), and so does the gap when it is small:
-    episodes * (gap now / gap)^2. None if the present gap is not finite.
+    episodes * (gap now / gap)^2. The certificate's gap is finite.
     """
-    if not math.isfinite(certificate.gap):
-        return None
     return math.ceil(episodes * max(certificate.gap / gap, 1.0) ** 2)
 
 

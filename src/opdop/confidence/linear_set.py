@@ -108,11 +108,11 @@ class LinearSet:
         return Ellipsoids(features.form, **parts, phi=np.zeros((J, features.kernel_dim, S * A)), num_actions=A)
 
     def lower(self, policy: Any) -> Floats:
-        """Return the smallest values from the first state on, [1+I]."""
+        """Return the smallest values of a policy [H, S, A] from the first state on, [1+I]."""
         return self._totals(policy, self.signal_low, -1.0)
 
     def upper(self, policy: Any) -> Floats:
-        """Return the largest values from the first state on, [1+I]."""
+        """Return the largest values of a policy [H, S, A] from the first state on, [1+I]."""
         return self._totals(policy, self.signal_up, 1.0)
 
     def optimist(self) -> Oracle:
@@ -145,7 +145,7 @@ class LinearSet:
         return TabularPolicy.deterministic(corner.actions, self.data.num_actions)
 
     def uncertain_pairs(self, policy: Any, count: int) -> tuple[UncertainPair, ...]:
-        """Return nothing: the data of a linear kernel are not about single pairs."""
+        """Return nothing, whatever `policy` and `count` are: the data of a linear kernel are not about single pairs."""
         return ()
 
     def _totals(self, policy: Any, signals: Floats, direction: float) -> Floats:

@@ -27,6 +27,10 @@ from opdop.model.validation import (
 SAME_SIGNAL = 1e-9
 
 
+class RefutedSignalError(InvalidModelError):
+    """A signal that was declared not to be random, or to be the same at every stage, has two different values."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observations:
     """Transitions and signals that were observed, counted by row.
@@ -220,7 +224,7 @@ class Observations:
         """Return the mean of each signal in each row, [1+I, M*S*A]; 0 where there is none."""
         return self.signal_sums / np.maximum(self.signal_number, 1)
 
-    def refuted(self, row: int, what: str = "at one place") -> InvalidModelError:
+    def refuted(self, row: int, what: str = "at one place") -> RefutedSignalError:
         """Return the error for a signal that was declared deterministic and is not.
 
         `row` is one of its rows, and `what` says where its values differ.
@@ -228,7 +232,7 @@ class Observations:
         stage, pair = divmod(int(row), self.num_states * self.num_actions)
         state, action = divmod(pair, self.num_actions)
         where = f"state {state}, action {action}" + (f", stage {stage}" if self.signal_stages > 1 else "")
-        return InvalidModelError(
+        return RefutedSignalError(
             f"a signal has two different values {what} ({where}), so it is random or depends on the stage; "
             "declare it: noisy=True, or signals that are not stationary."
         )

@@ -96,18 +96,24 @@ class Regressions:
         return self.features.num_actions
 
     def with_thresholds(self, thresholds: Any) -> Regressions:
-        """Return the same data with other thresholds, [I] or one number."""
+        """Return the same data with other thresholds, [I] or one number.
+
+        Raises InvalidModelError if they are not numbers.
+        """
         bounds = np.broadcast_to(as_floats("thresholds", thresholds, "[I]"), self.thresholds.shape)
         return replace(self, thresholds=bounds)
 
     def as_declared(self, stationary: bool | None = None) -> Regressions:
-        """Return the data as they are: the regressions of different stages are never pooled."""
+        """Return the data as they are: the regressions of different stages are never pooled.
+
+        Raises InvalidModelError if `stationary` is True.
+        """
         if stationary:
             raise InvalidModelError("the regressions of a linear kernel are not pooled over stages.")
         return self
 
     def merged(self, other: Regressions) -> Regressions:
-        """Return the regressions on the data of both; raises InvalidModelError if they do not fit together."""
+        """Return the regressions on these data and the `other`; raises InvalidModelError if they do not fit."""
         mine, theirs = self.arrays(), other.arrays()
         changing = {"gram", "target", "signal_gram", "signal_target"}
         if mine.keys() != theirs.keys() or any(

@@ -72,5 +72,5 @@ class ConfidenceSet(Protocol):
         ...
 
     def uncertain_pairs(self, policy: Any, count: int) -> tuple[UncertainPair, ...]:
-        """Return the pairs that contribute most to the uncertainty about a policy."""
+        """Return the `count` pairs that contribute most to the uncertainty about a policy."""
         ...

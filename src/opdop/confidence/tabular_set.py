@@ -92,11 +92,11 @@ class TabularSet:
         return self._values(policy, self.signal_up, 1.0, self.horizon + 1)
 
     def lower(self, policy: Any) -> Floats:
-        """Return the smallest values from the first state on, [1+I]."""
+        """Return the smallest values of a policy [H, S, A] from the first state on, [1+I]."""
         return np.asarray(self._values(policy, self.signal_low, -1.0, 2)[:, 0] @ self.observations.initial)
 
     def upper(self, policy: Any) -> Floats:
-        """Return the largest values from the first state on, [1+I]."""
+        """Return the largest values of a policy [H, S, A] from the first state on, [1+I]."""
         return np.asarray(self._values(policy, self.signal_up, 1.0, 2)[:, 0] @ self.observations.initial)
 
     def optimist(self) -> OptimisticOracle:
@@ -123,7 +123,7 @@ class TabularSet:
         return TabularPolicy.deterministic(corner.actions, self.observations.num_actions)
 
     def uncertain_pairs(self, policy: Any, count: int) -> tuple[UncertainPair, ...]:
-        """Return the pairs with the largest product of occupancy, in the empirical model, and width."""
+        """Return the `count` pairs with the largest occupancy, of `policy` in the empirical model, times width."""
         data = self.observations
         H, S, A, L = data.horizon, data.num_states, data.num_actions, data.kernel_stages
         table = fitting_table(policy, H, S, A)

@@ -21,7 +21,10 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
     Args:
         problem: a shipped problem's name, a TabularCMDP, or a ContinuousCMDP.
         noisy: rewards and costs are drawn with the model's means, instead of being the means.
+        render_mode: None; there are no pictures.
         parameters: of a shipped problem.
+
+    Raises InvalidParameterError if an argument is wrong.
 
     An episode is truncated after the problem's stages; `info["stage"]` counts them. `info["cost"]` is the cost of a
     step in own units. A utility counts as the cost of what it lacks to its largest value. Several constraints have the
@@ -71,7 +74,7 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         return tuple((low, high) for low, high in pairs)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and info."""
+        """Begin an episode, with a new `seed` if one is given; return its first observation and info. No options."""
         super().reset(seed=seed, options=options)
         if isinstance(self.problem, ContinuousCMDP):
             simulator = self.problem.simulator(seed=self.np_random)
@@ -82,7 +85,10 @@ class ProblemEnv(gymnasium.Env[Any, Any]):
         return self._observation(), {"stage": 0}
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Take an action; return observation, reward in own units, terminated (never), truncated, and info."""
+        """Take an action; return observation, reward in own units, terminated (never), truncated, and info.
+
+        Raises InvalidParameterError if there is no such action, or the episode has ended.
+        """
         if self._stage >= self.horizon:
             raise InvalidParameterError("the episode has ended; expected reset() first.")
         a = as_index("action", action, self.problem.tabular().num_actions)

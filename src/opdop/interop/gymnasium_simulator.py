@@ -21,6 +21,19 @@ class GymnasiumSimulator:
     the state `absorbing`, without reward and cost. A learner is told so, hence these stages teach it nothing wrong. The
     horizon is the end of every other episode.
 
+    Args:
+        env: the environment.
+        space: how observations and actions are numbered.
+        horizon: the number of stages.
+        costs: reads the costs of a step.
+        maps: the maps of rewards and costs to [0, 1], with the thresholds.
+        initial: the distribution of the first state over the observations; None estimates it from `resets` resets.
+        display: the words and units.
+        seed: of the environment and of the actions that are drawn.
+        resets: the number of resets for that estimate.
+
+    Raises InvalidParameterError if the seed is none, and InvalidModelError if the environment cannot be reset.
+
     `state` and `restore` keep the random streams of the actions and of the environment (`np_random`), so that a run
     can be resumed between episodes if the environment draws all its random numbers from there.
     """
@@ -61,7 +74,7 @@ class GymnasiumSimulator:
         return observation
 
     def play(self, policy: Policy | PolicyMixture) -> Episode:
-        """Play one episode with a policy on the numbered states.
+        """Play one episode with a policy on the numbered states, and return it.
 
         Raises InvalidModelError if a reward or a cost is outside its stated range, or if the environment truncates the
         episode before the horizon.
@@ -109,7 +122,7 @@ class GymnasiumSimulator:
         }
 
     def restore(self, state: Any) -> None:
-        """Return to saved random streams; raises OpdopError if they are none."""
+        """Return to the random streams of a saved `state`; raises OpdopError if they are none."""
         restore_generator(self.generator, state["actions"])
         restore_generator(self.env.unwrapped.np_random, state["environment"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -294,6 +295,12 @@ class TabularCMDP:
         signals = self.signals[0], self.signals[1:]
         model = TabularCMDP(transitions, *signals, self.thresholds, self.initial, self.horizon, display=self.display)
         return model._changed(features=self.features, absorbing=self.absorbing)
+
+    def _repr_html_(self) -> str:
+        """Return the sizes, and each constraint in own units, as notebooks show it."""
+        pairs = zip(self.display.quantities[1:], self.thresholds, strict=True)
+        lines = [repr(self), *(quantity.constraint(float(threshold)) for quantity, threshold in pairs)]
+        return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"

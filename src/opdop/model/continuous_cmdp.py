@@ -252,7 +252,7 @@ class ContinuousSimulator:
         return Episode(states, actions, signals)
 
     def first(self) -> Floats:
-        """Draw the first state [dim] of an episode."""
+        """Draw the first state of an episode; return it as [dim]."""
         initial = self.continuous.initial
         if isinstance(initial, Density):
             return draw_from(initial, self.generator.random(initial.dim))

@@ -31,7 +31,7 @@ _WORDS = ("format", "name", "summary", "horizon", "initial", "budgets", "thresho
 
 
 def save_model(cmdp: TabularCMDP, path: str | Path) -> Path:
-    """Write a model into an .npz file with its names and units, and return the path; a map is not stored.
+    """Write the model `cmdp` into an .npz file with its names and units, and return the path; a map is not stored.
 
     Raises InvalidParameterError for another name, and OpdopError if the file cannot be written.
     """
@@ -63,7 +63,7 @@ def save_model(cmdp: TabularCMDP, path: str | Path) -> Path:
 
 
 def load_model(path: str | Path) -> TabularCMDP:
-    """Return the model of a file in .npz, .toml or .json; docs/models.md describes the formats.
+    """Return the model in the file `path`, in .npz, .toml or .json; docs/models.md describes the formats.
 
     Nothing in a file is executed. Raises InvalidParameterError if there is no such file, and InvalidModelError, in one
     line, if it holds no model.

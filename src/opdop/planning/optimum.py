@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -88,6 +89,9 @@ class Optimum:
 
     def __repr__(self) -> str:
         return f"Optimum({'; '.join(str(self).splitlines())})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     @property
     def price(self) -> float:
@@ -211,7 +215,8 @@ class ModelOracle:
         )
         return InfeasibleError(
             f"no policy satisfies all constraints: {wanted}. As utilities: thresholds {listed(self.thresholds)}, "
-            f"best achievable {listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that.",
+            f"best achievable {listed(utilities)}, short by {-gap:.6g}. Lower the thresholds by at least that, "
+            "or raise the budgets.",
             best_utilities=utilities,
             slater_gap=float(gap),
         )

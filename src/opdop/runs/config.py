@@ -20,11 +20,8 @@ from opdop.runs.trail import check_until
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
 DEFAULT_EPISODES = 100_000
-ADDED = (
-    "stationary",
-    "until",
-    "certificates",
-)  # settings that runs of earlier versions do not have: they have the default
+# Settings that runs of earlier versions do not have: they have the default.
+ADDED = ("stationary", "until", "certificates")
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
 

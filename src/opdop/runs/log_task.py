@@ -117,12 +117,8 @@ class LogTask:
     def display(self) -> Display:
         """The words and units."""
         quantities = tuple(each.quantity(self.horizon) for each in (self.reward, *self.constraints))
-        names = {
-            name: value
-            for name, value in (("state_names", self.states), ("action_names", self.actions))
-            if isinstance(value, tuple)
-        }
-        return Display("log", quantities=quantities, **names)
+        states, actions = (each if isinstance(each, tuple) else () for each in (self.states, self.actions))
+        return Display("log", quantities=quantities, state_names=states, action_names=actions)
 
     def read(self, log: Any) -> tuple[Observations, int]:
         """Return the data of a log, and its number of episodes; raises InvalidModelError if it does not fit."""

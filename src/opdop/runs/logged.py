@@ -99,7 +99,7 @@ def _index(columns: Any, name: str, size: int, names: tuple[str, ...]) -> NDArra
         strange = [n for n, value in enumerate(values) if str(value) not in known]
         if strange:
             raise InvalidModelError(
-                f"row {strange[0]} of the log: {name} is {shown(values[strange[0]])}; expected one of its names."
+                f"row {strange[0]} of the log: {name} is {shown(str(values[strange[0]]))}; expected one of its names."
             )
         return np.array([known[str(value)] for value in values], dtype=np.int64)
     numbers = _numbers(name, values)

@@ -25,7 +25,7 @@ from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, as_task, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
-from opdop.confidence import Certificate, Certifier, Observations
+from opdop.confidence import Certificate, Certifier, Observations, Regressions
 from opdop.confidence.data import Data, confidence_set
 from opdop.envs import make
 from opdop.kernels import loops
@@ -533,11 +533,12 @@ class _Trainer:
 
     def _observations(self) -> Data | None:
         """Return the learner's data, with what the task declares about them."""
-        data = self.learner.observations() if isinstance(self.learner, Observing) else None
+        own = getattr(self.learner, "observations", None)  # a learner of the user's may have anything of this name
+        data = own() if isinstance(self.learner, Observing) and callable(own) else None
         if not isinstance(data, Observations):
-            return data
+            return data if isinstance(data, Regressions) else None
         # Nobody has checked that the signals of a simulator whose model is not known are always the same.
-        noisy = self.task.noisy or self.cmdp is None
+        noisy = data.noisy or self.cmdp is None
         stationary, alike = self.task.stationary, self.task.stationary_signals
         return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike)
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from opdop.algorithms import Doubling, Preset, Task, find
 from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.task import Observing
+from opdop.confidence.data import Data
 from opdop.model import DescribedSimulator, Display, Episode, InvalidParameterError, OpdopError, Simulator
 from opdop.runs.config import RunConfig
 
@@ -139,6 +141,10 @@ class GrowingBound:
         if self.waited >= self.patience and self.inner.dual_bound < _LARGEST_BOUND:
             self.inner.dual_bound *= 2.0
             self.waited, self.patience = 0, 2 * self.patience
+
+    def observations(self) -> Data | None:
+        """Return the data that the learner keeps; None if it keeps none."""
+        return self.inner.observations() if isinstance(self.inner, Observing) else None
 
     def diagnostics(self) -> dict[str, float]:
         """Return the learner's numbers and the bound."""

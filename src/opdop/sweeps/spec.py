@@ -18,8 +18,9 @@ import numpy as np
 
 from opdop.algorithms import Task, find, presets
 from opdop.algorithms.constants import ZERO_VIOLATION, choose
-from opdop.envs import Parameter, environments
-from opdop.model import InvalidParameterError, suggestion
+from opdop.envs import Parameter, environment_of, environments, make
+from opdop.envs.own_problems import is_data_file
+from opdop.model import InvalidParameterError, OpdopError, suggestion
 from opdop.model.validation import printable, shown
 from opdop.runs import RunConfig, settings
 from opdop.runs.config import ADDED, LARGEST_SEED, exact_text, positive, whole
@@ -78,7 +79,7 @@ def short_key(key: str) -> str:
 
 def group_of(job: RunConfig) -> str:
     """Return the kind of a job, without its seed: problem, algorithm and preset, and the parameters that were set."""
-    known = environments()[job.problem].parameters if job.problem in environments() else {}
+    known = environments()[job.problem].parameters if job.problem in environments() else {}  # a model file has none
     unusual = {
         name: value
         for name, value in job.problem_parameters.items()
@@ -262,10 +263,14 @@ class _Reader:
         return [self._checked(check, f"{place}[{i}]", each) for i, each in enumerate(value)]
 
     def _problem(self, where: str, entry: Mapping[str, Any]) -> _Grid | None:
-        name = self._checked(_one_of(environments()), f"{where}.name", entry.get("name"))
+        given = entry.get("name")
+        if isinstance(given, str) and is_data_file(given):
+            name = self._checked(_model_file, f"{where}.name", given)
+        else:  # a spec names no code
+            name = self._checked(_one_of(environments()), f"{where}.name", given)
         if name is None:
             return None
-        known = environments()[name].parameters
+        known = environment_of(name).parameters
         self._refuse_unknown(f"{where}.", entry, ["name", *known])
         values = {}
         for key, parameter in known.items():
@@ -306,6 +311,15 @@ def _integers(place: str, value: Any) -> Iterator[tuple[str, int]]:
         yield place, value
 
 
+def _model_file(place: str, value: Any) -> str:
+    """Return the name of a model file; raise if it cannot be read."""
+    try:
+        make(value)
+    except OpdopError as error:
+        raise InvalidParameterError(f"{place}: {error}") from error
+    return str(value)
+
+
 def _one_of(known: Iterable[str]) -> Check:
     """Return a check for a known name; its error names the nearest one."""
     names = list(known)
@@ -343,7 +357,7 @@ def _parameter_check(parameter: Parameter) -> Check:
 
 def _problems(grid: _Grid) -> Iterator[dict[str, Any]]:
     """Return the settings of every problem of a grid, with all its parameters."""
-    entry = environments()[grid.name]
+    entry = environment_of(grid.name)
     return ({"problem": grid.name, "problem_parameters": entry.check(choice)} for choice in grid.choices())
 
 

@@ -1,5 +1,6 @@
 """Figures for a page, a slide or a column; drawn without pyplot, so that no global state changes."""
 
+from opdop.report.figures.certificates import certificate_figure, has_trail
 from opdop.report.figures.groups import metric_figure, multiplier_figure
 from opdop.report.figures.paths import Ground, View, close, ground, path_figure, whole
 from opdop.report.figures.problem import frontier, occupancy_map, picture
@@ -10,10 +11,12 @@ __all__ = [
     "KINDS",
     "Ground",
     "View",
+    "certificate_figure",
     "check_target",
     "close",
     "frontier",
     "ground",
+    "has_trail",
     "metric_figure",
     "multiplier_figure",
     "occupancy_map",

@@ -1,4 +1,4 @@
-"""The figure of one run: regret, violation, multipliers, and estimated beside true values."""
+"""The figure of one run: regret, violation, multipliers, estimated beside true values, and certified bounds."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from matplotlib.transforms import ScaledTranslation
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
 from opdop.report.figures import style
+from opdop.report.figures.certificates import draw_certified, has_trail, title_of
 from opdop.report.figures.style import LOOK, axis_label, log_episodes, per, root, unroot
 from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.solution import short_number
@@ -27,7 +28,8 @@ def run_figure(run: Run, *, bound: bool = False) -> Figure:
     """Return a figure of a run: regret, violation, multipliers, and estimated beside true values of its policies.
 
     Regret and violation are averages per episode, so learning is a fall towards 0; negative regret shows below 0. With
-    `bound` the certified bounds are drawn above them, on an axis that is logarithmic away from 0.
+    `bound` the certified bounds are drawn above them, on an axis that is logarithmic away from 0. A run that has
+    recorded certificates has another row: the certified bounds on the values of the recommended policy.
 
     Raises InvalidParameterError if the model of the run is not known, or `bound` is asked for and there is none.
     """
@@ -40,7 +42,10 @@ def run_figure(run: Run, *, bound: bool = False) -> Figure:
     wide, upper, lower = style.WIDTH - (left + between + right) / 2, 1.45, max(1.6, 0.6 * count + name * (count - 1))
     heads = _heading(4 if bound else 3), _heading(max(2, -(-count // 2)))  # points, by the rows of the legends
     foot, title = 0.36, 0.36
-    height = title + heads[0] / 72 + upper + 2 * foot + 0.12 + heads[1] / 72 + lower
+    # Certificates have a row of their own below, if there are any.
+    third, tall_third = _heading(3), max(1.3, 0.6 * (count - 1) + name * (count - 2))
+    below = third / 72 + tall_third + foot + 0.12 if has_trail(summary) else 0.0
+    height = title + heads[0] / 72 + upper + 2 * foot + 0.12 + heads[1] / 72 + lower + below
     figure = Figure(figsize=(2 * style.WIDTH, height))
 
     def place(column: int, y: float, tall: float) -> Axes:
@@ -51,9 +56,13 @@ def run_figure(run: Run, *, bound: bool = False) -> Figure:
     top = height - title - heads[0] / 72 - upper
     _draw_cost(place(0, top, upper), summary, _regret(summary, bound), above=heads[0])
     _draw_cost(place(1, top, upper), summary, _violation(summary, bound), above=heads[0])
-    _draw_multipliers(place(0, foot, lower), summary, above=heads[1])
-    strips = [place(1, foot + (count - 1 - i) * (strip + name), strip) for i in range(count)]
+    _draw_multipliers(place(0, below + foot, lower), summary, above=heads[1])
+    strips = [place(1, below + foot + (count - 1 - i) * (strip + name), strip) for i in range(count)]
     _draw_estimates(strips, summary, above=heads[1])
+    if below:
+        strip = (tall_third - name * (count - 2)) / (count - 1)
+        strips = [place(1, foot + (count - 2 - i) * (strip + name), strip) for i in range(count - 1)]
+        _draw_certificates(place(0, foot, tall_third), strips, summary, above=third)
     episodes = f"{summary.episodes:,} episode{'' if summary.episodes == 1 else 's'}"
     words = f"{summary.method}, {episodes}, seed {run.config.seed}"
     place_of_title = (left - style.OUTDENT) / (2 * style.WIDTH), 1.0 - 0.06 / height
@@ -206,6 +215,21 @@ def _draw_estimates(panels: list[Axes], summary: RunSummary, *, above: float) ->
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
     _caption(panels[0], "Each episode's policy, estimated and true", above=above, columns=3)
+
+
+def _draw_certificates(left: Axes, strips: list[Axes], summary: RunSummary, *, above: float) -> None:
+    """Draw what the data certify of the recommended policy: its reward on the left, each constraint on the right."""
+    reward, *others = summary.run.display.quantities
+    draw_certified(left, summary, 0)
+    _caption(left, title_of(reward), above=above)
+    for i, (axes, quantity) in enumerate(zip(strips, others, strict=True)):
+        draw_certified(axes, summary, 1 + i)
+        if len(others) > 1:
+            axes.annotate(quantity.name, (0.0, 1.0), (0, 2.5), "axes fraction", "offset points", fontsize=6.5)
+        if axes is not strips[-1]:
+            axes.set_xlabel("")
+            axes.tick_params(labelbottom=False)
+    _caption(strips[0], title_of(others[0]) if len(others) == 1 else "Recommended policy: the constraints", above=above)
 
 
 def _plot(axes: Axes, k: Floats, curve: _Curve, zorder: float = 3.0) -> None:

@@ -117,6 +117,7 @@ def _section(collection: Collection, section: Section, drawn: Drawn) -> dict[str
         "verdicts": [(verdict, _p_text(verdict)) for verdict in found],
         "figures": _figures(drawn),
         "guarantees": _guarantees(section),
+        "certificates": _certificates(section),
         "constants": _constants(section),
     }
 
@@ -204,6 +205,20 @@ def _guarantees(section: Section) -> Table:
             lines.append(f"the bounds hold in {holds} of {len(group.runs)} runs")
         rows.append(Row([group.label, "; ".join(lines)]))
     return Table(["", "guarantee"], rows, numbers=False)
+
+
+def _certificates(section: Section) -> Table:
+    """Return the certificates of each group's first run: a row for each policy, and one for what to expect."""
+    rows = []
+    for group in section.groups:
+        card = group.summaries[0].card
+        if not card.certificates:
+            rows.append(Row([group.label, f"none: {card.why_not}"]))
+        for name, certificate in card.certificates.items():
+            words = " ".join([f"{certificate.lead}:", *certificate.statements(pairs=name == "recommended")])
+            rows.append(Row([f"{group.label}, {name} policy", sentences.sentence(words)]))
+        rows += [Row([f"{group.label}, an estimate", words]) for words in card.estimates()]
+    return Table(["", "certificate"], rows, numbers=False)
 
 
 def _constants(section: Section) -> Table:

@@ -35,7 +35,7 @@ class Picture:
 
 def pictures(section: Section) -> list[Picture]:
     """Return all pictures of a problem, in the order of the page."""
-    return [*_curves(section), *_planes(section), *_totals(section), *_maps(section)]
+    return [*_curves(section), *_planes(section), *_certified(section), *_totals(section), *_maps(section)]
 
 
 def _curves(section: Section) -> Iterator[Picture]:
@@ -50,6 +50,24 @@ def _curves(section: Section) -> Iterator[Picture]:
         caption = f"The multiplier of the constraint, beside the exact one, Y*. {bands}"
         name = f"{section.key}-multiplier{_number(section, i)}"
         yield Picture(name, "curves", title, caption, partial(figures.multiplier_figure, section, i))
+
+
+def _certified(section: Section) -> Iterator[Picture]:
+    """Return the certified bounds of each group's first run that has recorded them."""
+    for g, group in enumerate(section.groups):
+        summary = next((each for each in group.summaries if figures.has_trail(each)), None)
+        if summary is None:
+            continue
+        for i, quantity in enumerate(summary.run.display.quantities):
+            title = f"{section.name}: certified bounds on {quantity.name} against episodes, {group.label}"
+            caption = (
+                f"{group.label}, seed {summary.run.config.seed}. Green: what the data prove about the recommended "
+                "policy, without the model. Blue: its true value."
+            )
+            if i == 0:
+                caption += " Purple: no policy that keeps every constraint is better. Dashed: the exact optimum."
+            name = f"{section.key}-certified-{g + 1}-{i}"
+            yield Picture(name, "certified", title, caption, partial(figures.certificate_figure, summary, i))
 
 
 def _totals(section: Section) -> Iterator[Picture]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from opdop.confidence import Certificate, Certifier
+from opdop.confidence import Certificate, Certifier, Observations
 from opdop.confidence.data import confidence_set
 from opdop.confidence.forecast import episodes_until_gap, episodes_until_kept
 from opdop.model import OpdopError
@@ -61,13 +62,14 @@ class CertificateCard:
         `kept`: that a policy keeps every constraint. `near`: that it is within a tenth of the reward range of the best.
         """
         best, run = self.recommended, self.run
-        if best is None or best.proves_infeasible or run.observations is None:
+        if best is None or not math.isfinite(best.gap):
             return {}
         played = int(run.episodes[-1])
-        if not best.keeps_constraints:
-            return {"kept": episodes_until_kept(run.observations.as_declared(), best, played)}
-        goal = NEAR * best.horizon
-        return {} if best.gap <= goal else {"near": episodes_until_gap(best, goal, played)}
+        if best.keeps_constraints:
+            goal = NEAR * best.horizon
+            return {} if best.gap <= goal else {"near": episodes_until_gap(best, goal, played)}
+        data = run.observations
+        return {"kept": episodes_until_kept(data.as_declared(), best, played)} if isinstance(data, Observations) else {}
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the certificates as lines of a label and a text; a label is empty where it repeats."""
@@ -84,19 +86,19 @@ class CertificateCard:
         """Return in words how many episodes to expect until more is certified."""
         words = []
         for what, number in self.expected_episodes.items():
-            if what == "kept" and number is None:
+            if number is None:
                 words.append(
                     "more episodes like these would not certify a policy that keeps every constraint; the pairs named "
                     "above have to be visited."
                 )
             elif what == "kept":
                 words.append(
-                    f"about {_count(number)} episodes like these certify a policy that keeps every constraint."
+                    f"about {rounded_count(number)} episodes like these certify a policy that keeps every constraint."
                 )
-            elif number is not None:
+            else:
                 words.append(
-                    f"about {_count(number)} episodes certify a policy within {self._near()}, as the gap falls with "
-                    "1/√episodes."
+                    f"about {rounded_count(number)} episodes certify a policy within {self._near()}, as the gap falls "
+                    "with 1/√episodes."
                 )
         return words
 
@@ -126,11 +128,10 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
     return {**record, "own": own}
 
 
-def _count(number: int | None) -> str:
+def rounded_count(number: int) -> str:
     """Return a number of episodes with two digits.
 
-    >>> _count(123456), _count(7), _count(3 * 10**9)
+    >>> rounded_count(123456), rounded_count(7), rounded_count(3 * 10**9)
     ('120,000', '7', '3e+09')
     """
-    assert number is not None
     return f"{float(f'{number:.2g}'):,.0f}" if number < 1e9 else f"{number:.2g}"

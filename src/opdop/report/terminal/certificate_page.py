@@ -13,6 +13,7 @@ from rich.text import Text
 
 from opdop.confidence import Certificate
 from opdop.model import Quantity
+from opdop.report.summary.certificate_card import rounded_count
 from opdop.report.summary.solution import number, short_number
 
 _PAIRS = 10
@@ -32,6 +33,12 @@ def certificate_page(certificates: Mapping[str, Certificate], facts: Mapping[str
         parts += [Text(""), Text("The data do not suffice to certify a policy that keeps every constraint.", "yellow")]
         if best.uncertain_pairs:
             parts += [Text("They say too little about:"), _pairs(best)]
+        if "expected_episodes" in facts:
+            expected = facts["expected_episodes"]
+            words = "more episodes like these would not certify this policy."
+            if expected is not None:
+                words = f"about {rounded_count(expected)} episodes like these certify this policy."
+            parts += [Text(""), Text(f"An estimate: {words}")]
     return Group(*parts)
 
 

@@ -70,7 +70,7 @@ class _RememberingOracle:
 
 
 def optimistic_policy(kernels: KernelSet, thresholds: Floats) -> tuple[TabularPolicy, MixedCorners]:
-    """Return the policy of the optimistic plan for thresholds [I], and the corners that it mixes.
+    """Return the policy of the optimistic plan over a set of kernels for thresholds [I], and the corners that it mixes.
 
     If no policy reaches the thresholds under any kernel of the set, they are lowered alike until one does.
     """

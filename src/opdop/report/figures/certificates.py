@@ -1,0 +1,88 @@
+"""What the data of a run certify as they grow: bounds on values that close on the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.style import context as style_context
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from opdop.model import Quantity
+from opdop.model.validation import Floats
+from opdop.report.figures import style
+from opdop.report.figures.style import LOOK, log_episodes, write_title
+from opdop.report.summary.run_summary import RunSummary
+
+_HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 2.25, 0.5, 0.12, 0.36, 0.62  # inches
+
+
+def has_trail(summary: RunSummary) -> bool:
+    """Return whether the run of a summary has recorded certificates at several sizes of its data."""
+    table = summary.run.certificates
+    return table is not None and len(table) > 1
+
+
+@style_context(LOOK)
+def certificate_figure(summary: RunSummary, signal: int) -> Figure:
+    """Return a figure of the certified bounds of a run's summary, over episodes.
+
+    `signal` 0 is the reward, and signal i the constraint i - 1.
+    """
+    figure = Figure(figsize=(style.WIDTH, _HEIGHT))
+    wide, tall = style.WIDTH - _LEFT - _RIGHT, _HEIGHT - _BOTTOM - _TOP
+    axes = figure.add_axes((_LEFT / style.WIDTH, _BOTTOM / _HEIGHT, wide / style.WIDTH, tall / _HEIGHT))
+    draw_certified(axes, summary, signal)
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "ncols": 2, "borderaxespad": 0.1}
+    axes.legend(**place, handlelength=1.5, labelspacing=0.2, columnspacing=1.0)
+    write_title(figure, title_of(summary.run.display.quantities[signal]))
+    figure.draw_without_rendering()
+    return figure
+
+
+def title_of(quantity: Quantity) -> str:
+    """Return the title of a panel about a quantity."""
+    unit = f", {quantity.unit}" if quantity.unit and quantity.unit not in quantity.name else ""
+    return f"Recommended policy: {quantity.name}{unit}"
+
+
+def draw_certified(axes: Axes, summary: RunSummary, signal: int) -> None:
+    """Draw the certified bound on a signal of the recommended policy, its true value, and what it is compared with.
+
+    The reward is compared with the bound on the optimum and with V*, a constrained quantity with its limit.
+    """
+    quantity = summary.run.display.quantities[signal]
+    name = "reward" if signal == 0 else f"utility_{signal - 1}"
+    low = _shown(summary, "reward_lower" if signal == 0 else f"utility_lower_{signal - 1}", signal)
+    k, true = _column(summary, "episode"), _shown(summary, name, signal)
+    look: dict[str, Any] = {"linewidth": 1.3, "marker": "o", "markersize": 1.8}
+    bound = "at most" if quantity.scale < 0.0 else "at least"
+    if signal == 0:
+        best = _shown(summary, "optimum_upper", 0)
+        seen = np.isfinite(best)
+        axes.fill_between(k[seen], low[seen], best[seen], facecolor=style.PALE, linewidth=0.0, zorder=0)
+        axes.plot(k[seen], best[seen], color=style.PURPLE, label="bound on the optimum", zorder=4, **look)
+        wanted, words = summary.optimum.value, "V*: the optimum"
+    else:
+        wanted, words = float(summary.run.thresholds[signal - 1]), "limit"
+    axes.plot(k, low, color=style.GREEN, label=f"certified {bound}", zorder=5, **look)
+    if np.isfinite(true).any():
+        axes.plot(k, true, color=style.BLUE, linewidth=0.9, label="true value", zorder=3)
+    axes.axhline(quantity.shown(wanted), color=style.INK, label=words, **style.DASHED)
+    log_episodes(axes, summary.episodes)
+    axes.set_xlim(float(k[0]) / 1.1, max(float(k[-1]) * 1.05, 10.0))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axes.margins(y=0.08)
+
+
+def _column(summary: RunSummary, name: str) -> Floats:
+    assert summary.run.certificates is not None
+    return np.asarray(summary.run.certificates[name].to_numpy(), dtype=np.float64)
+
+
+def _shown(summary: RunSummary, name: str, signal: int) -> Floats:
+    quantity = summary.run.display.quantities[signal]
+    return np.asarray(quantity.offset + quantity.scale * _column(summary, name))
