@@ -15,7 +15,7 @@ import numpy as np
 
 from opdop.model import InvalidParameterError
 from opdop.model.validation import MOST_EPISODES, as_flag, as_number, check_failure_probability, is_number, shown
-from opdop.runs.trail import check_until
+from opdop.runs.goal import check_until
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
