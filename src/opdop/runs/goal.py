@@ -1,4 +1,4 @@
-"""How near to the best a policy must be certified to be before a run ends: `until`, as a share or in own units."""
+"""The goal of a run that ends early: how near to the best its recommended policy has to be certified."""
 
 from __future__ import annotations
 
