@@ -43,19 +43,21 @@ class Case:
 TINY = {"states": 2, "actions": 2, "stages": 3, "seed": 1}
 SMALL_MIXTURE = {"states": 6, "stages": 3, "dimension": 2, "successors": 3}
 CASES = (
+    Case("random-tabular", "opdop", "scaled"),
     Case("random-tabular", "opdop", "practical"),
     Case("random-tabular", "opdop", "certified"),
     Case("random-tabular", "optimistic"),
-    Case("random-tabular", "opdop", "practical", noisy=True, parameters=TINY),
+    Case("random-tabular", "opdop", "scaled", noisy=True, parameters=TINY),
     Case("random-tabular", "optimistic", noisy=True, parameters=TINY),
+    Case("factored", "opdop", "scaled"),
     Case("factored", "opdop", "practical"),
     Case("factored", "opdop", "certified"),
     Case("factored", "optimistic"),
-    Case("queue", "opdop", "practical"),
+    Case("queue", "opdop", "scaled"),
     Case("inventory", "optimistic"),
     Case("random-tabular", LOGGED),
     Case("factored", LOGGED, noisy=True),
-    Case("random-mixture", "opdop-lstd", "practical", parameters=SMALL_MIXTURE),
+    Case("random-mixture", "opdop-lstd", "scaled", parameters=SMALL_MIXTURE),
     Case("random-mixture", "opdop-lstd", "certified", parameters=SMALL_MIXTURE),
 )
 

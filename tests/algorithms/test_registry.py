@@ -60,11 +60,10 @@ def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
 def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
     constants = train(problem("linear"), name, episodes=3, preset=preset).constants
     assert constants["preset"] == preset
-    counts = preset == "certified" and name != "opdop-lstd"  # confidence sets need neither ridge nor radius
-    of_evaluator = () if counts else ("ridge", "first_radius", "last_radius")
-    for number in ("step_size", "dual_step_size", "mixing", "dual_bound", *of_evaluator):
+    steps = "step_size", "dual_step_size", "mixing", "dual_bound"
+    balls = constants["radius"]["rule"] == "BallRadius"
+    for number in (*steps, *(("log_sets", "signal_log_sets") if balls else ("ridge", "first_radius", "last_radius"))):
         assert np.isfinite(constants[number]), number
-    assert constants["radius"]["rule"]
 
 
 def test_two_algorithms_of_one_name_are_an_error():

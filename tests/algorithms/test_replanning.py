@@ -216,10 +216,11 @@ def test_where_no_policy_reaches_the_thresholds_the_nearest_is_played():
 # What they refuse, and what they store
 
 
-def test_optimistic_has_no_constants_of_the_paper():
+def test_optimistic_has_no_constants_of_the_paper_or_scaled_ones():
     task = Task.of(opdop.make("factored"), episodes=30)
-    with pytest.raises(InvalidParameterError, match="does not have the preset 'paper'"):
-        find("optimistic").build(task, "paper")
+    for preset in ("paper", "scaled"):
+        with pytest.raises(InvalidParameterError, match=f"does not have the preset '{preset}'"):
+            find("optimistic").build(task, preset)
     with pytest.raises(InvalidParameterError, match="does not have the parameter 'radius_scale'"):
         find("optimistic").build(task, Preset("practical", {"radius_scale": 0.1}))
 

@@ -18,6 +18,8 @@ from opdop.algorithms.task import Task
 from opdop.confidence import Observations, TabularSet, optimistic_policy
 from opdop.model import InvalidParameterError
 
+PRESETS = "certified", "practical"
+
 
 class OptimisticPlanner:
     """Plans for the best policy together with the best kernel that the data allow.
@@ -43,11 +45,13 @@ class OptimisticPlanner:
 def optimistic(task: Task, preset: Preset) -> ReplanningLearner:
     """Return the learner; the failure probability is its only constant, so `certified` and `practical` are the same.
 
-    Raises InvalidParameterError for the preset `paper`, whose constants are those of another algorithm, and for
-    parameters of a preset.
+    Raises InvalidParameterError for other presets, whose constants are those of another algorithm, and for parameters
+    of a preset.
     """
-    if preset.name == "paper" or preset.parameters:
-        found = "the preset 'paper'" if preset.name == "paper" else f"the parameter {next(iter(preset.parameters))!r}"
+    if preset.name not in PRESETS or preset.parameters:
+        found = f"the preset {preset.name!r}"
+        if preset.name in PRESETS:
+            found = f"the parameter {next(iter(preset.parameters))!r}"
         raise InvalidParameterError(
             f"`optimistic` does not have {found}; its only constant is the failure probability."
         )

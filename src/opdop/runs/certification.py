@@ -15,6 +15,7 @@ from opdop.envs import make
 from opdop.model import Display, InvalidParameterError, Problem
 from opdop.model.problem import as_tabular
 from opdop.model.validation import check_failure_probability, shown
+from opdop.runs.log_task import LogTask, read_task
 from opdop.runs.logged import read_log
 from opdop.runs.run import RUN, Run
 
@@ -28,7 +29,7 @@ def certify(
     *,
     failure_probability: float = 0.05,
     stationary: bool | None = None,
-    task: Task | None = None,
+    task: Task | LogTask | str | Path | None = None,
     display: Display | None = None,
     thresholds: Any = None,
     episodes: int | None = None,
@@ -45,7 +46,8 @@ def certify(
         failure_probability: the probability with which the certificate may be wrong.
         stationary: whether the kernel is the same at every stage, so that the visits of all stages are pooled; by
             default as the run's task, or `task`, says.
-        task: sizes, thresholds and first states; needed for logged transitions only.
+        task: sizes, thresholds and first states; needed for logged transitions only. A `LogTask`, or the path of its
+            TOML file, also names the columns, units and ranges; docs/certificates.md describes it.
         display: the words and units; by default the run's.
         thresholds: of the utilities, [I], instead of those of the run or the task.
         episodes: play so many fresh episodes with the policy, which then may be any policy that the simulator plays,
@@ -59,7 +61,8 @@ def certify(
     risk = check_failure_probability("failure_probability", failure_probability)
     run = _as_run(data)
     if episodes is not None:
-        return _play_anew(run or data, policy, episodes, risk, task, display, thresholds, seed, noisy)
+        told = task if isinstance(task, Task) else None
+        return _play_anew(run or data, policy, episodes, risk, told, display, thresholds, seed, noisy)
     found: Data
     if run is not None:
         if run.observations is None:
@@ -72,10 +75,13 @@ def certify(
         found = data
     elif isinstance(task, Task):
         found = read_log(data, task, display=display)
+    elif isinstance(task, (str, Path, LogTask)):
+        about = task if isinstance(task, LogTask) else read_task(task)
+        found, display = about.read(data)[0], display or about.display
     else:
         raise InvalidParameterError(
             f"data is {shown(data)} and task is {shown(task)}; expected a Run, its folder, or logged transitions with "
-            "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes)."
+            "task=opdop.Task(horizon, num_states, num_actions, thresholds, initial, episodes), or a task.toml."
         )
     if thresholds is not None:
         found = found.with_thresholds(thresholds)
