@@ -22,7 +22,7 @@ def _expect(rows, v, out):
     transitions.expect(rows, 0, out.shape[1], v, out)
 
 
-def rows_of(P: Array, widths: Array, weights: Array, possible: Any = None) -> balls.Balls:
+def rows_of(P: Array, widths: Array, weights: Array, possible: Any = None, unseen: Any = None) -> balls.Balls:
     rows, S = P.shape
     row, successor = np.nonzero(P)
     listed = np.zeros((0, S), dtype=bool) if possible is None else possible
@@ -32,6 +32,7 @@ def rows_of(P: Array, widths: Array, weights: Array, possible: Any = None) -> ba
         successors=successor.astype(np.int32),
         probabilities=P[row, successor],
         widths=widths,
+        unseen=np.ones(rows) if unseen is None else unseen,
         possible_starts=np.array(starts, dtype=np.int64),
         possible=np.nonzero(listed)[1].astype(np.int32),
         weights=weights,
@@ -58,13 +59,15 @@ def test_the_best_kernel_in_the_ball_is_the_linear_programs(
     possible[:, int(rng.integers(S))] = True
     v = np.round(rng.random((2, S)), int(rng.integers(1, 4)))  # with ties
     weights = direction * np.array([1.0, 0.0])
-    found = rows_of(P, widths, weights, possible if declared else None)
+    unseen = np.where(rng.random(4) < 0.5, rng.random(4) ** 3, 1.0)
+    unseen[3] = 1.0
+    found = rows_of(P, widths, weights, possible if declared else None, unseen)
     out = np.empty((2, 4))
     _expect(found, v, out)
     for n in range(4):
         centre = P[n] if n < 3 else np.eye(S)[int(np.argmax(possible[n]))]  # any centre: the ball is the whole simplex
         allowed = possible[n] if declared else np.ones(S, dtype=bool)
-        truth = direction * -worst_case(centre, widths[n], -direction * v[0], allowed)
+        truth = direction * -worst_case(centre, widths[n], -direction * v[0], allowed, unseen[n])
         assert out[0, n] == pytest.approx(truth, abs=1e-9)
     assert (found.slots == -1).all()
     plain = np.empty((2, 4))

@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 
 from opdop import Display, PolicyMixture, Quantity, evaluate, solve
 from opdop.confidence import Certifier, Observations, TabularSet
+from opdop.kernels import balls
 from tests.support.data_sets import KINDS, contains, observe
 from tests.support.strategies import INFEASIBLE, SEEDS, Array, Sketch, policy_table, sketch_of, sketches, totals_plainly
 
@@ -202,3 +203,23 @@ def test_pooling_a_kernel_that_is_not_stationary_is_noticed():
     assert not contains(wrong, sketch)
     assert right.lower(table)[0] <= truth[0] <= right.upper(table)[0]
     assert not wrong.lower(table)[0] <= truth[0] <= wrong.upper(table)[0]
+
+
+def test_successors_that_did_not_occur_have_no_more_probability_than_stated_at_any_time():
+    # 200 data sets of 20 rows and up to 200 visits, looked at after each visit. A bound for one set of successors
+    # instead of all, or a third of the bound, would be noticed.
+    p, runs, rows, S = 0.2, 200, 20, 12
+    P, numbers = np.full(S, 1.0 / S), np.arange(1, 201)
+    draws = np.random.default_rng(3).choice(S, size=(runs * rows, len(numbers)), p=P)
+    left = np.ones((runs * rows, len(numbers)))
+    for y in range(S):
+        left -= P[y] * np.maximum.accumulate(draws == y, axis=1)
+
+    def share(log_sets: float, scale: float = 1.0) -> float:
+        bound = np.array([scale * balls.unseen_mass(float(n), log_sets) for n in numbers])
+        return float((left > bound + 1e-12).any(axis=1).reshape(runs, rows).any(axis=1).mean())
+
+    right = math.log((2.0**S - 2.0) * rows / p)
+    assert share(right) <= p
+    assert share(right, 1.0 / 3.0) > 2.0 * p
+    assert share(math.log(rows / p)) > 2.0 * p

@@ -92,7 +92,8 @@ def test_one_stage_of_the_lower_value_is_the_linear_programs():
             row = (h * 6 + x) * 2 + a
             visited = data.number[row] > 0
             middle = centre[row] if visited else np.eye(6)[0]
-            worst = worst_case(middle, confidence.widths[row] if visited else 2.0, v[0, h + 1], everything)
+            width, unseen = (confidence.widths[row], confidence.unseen[row]) if visited else (2.0, 1.0)
+            worst = worst_case(middle, width, v[0, h + 1], everything, unseen)
             signal = sketch.signals[0, h, x, a] if visited else 0.0
             assert v[0, h, x] == pytest.approx(signal + worst, abs=1e-9)
 
@@ -118,9 +119,10 @@ def test_the_union_is_over_all_rows_and_signals():
     def eps(delta: float) -> float:
         return 2.0 / visits * math.sqrt((visits + 1) / 2 * math.log(3.0 * math.sqrt(visits + 1) / delta))
 
-    assert TabularSet(data, 0.1).widths[k] == pytest.approx(eps(0.1 / n), rel=1e-12)
+    assert TabularSet(data, 0.1).widths[k] == pytest.approx(eps(0.09 / n), rel=1e-12)
+    assert TabularSet(data, 0.1).unseen[k] == pytest.approx(1.0 - (0.01 / (6 * n)) ** (1 / visits), rel=1e-12)
     assert TabularSet(data.pooled(), 0.1).widths.shape == (6,)
-    assert TabularSet(noisy, 0.1).widths[k] == pytest.approx(eps(0.05 / n), rel=1e-12)
+    assert TabularSet(noisy, 0.1).widths[k] == pytest.approx(eps(0.045 / n), rel=1e-12)
     width = math.sqrt((visits + 1) / 2 * math.log(math.sqrt(visits + 1) * 3 * n / 0.05)) / visits
     means = noisy.signal_means()[:, k]
     confidence = TabularSet(noisy, 0.1)

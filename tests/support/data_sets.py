@@ -48,7 +48,9 @@ def contains(confidence: TabularSet, sketch: Sketch) -> bool:
     there = data.number > 0
     signals = sketch.signals.reshape(1 + I, H, S, A)[:, : data.signal_stages]
     known = (confidence.signal_low <= signals + 1e-12) & (signals <= confidence.signal_up + 1e-12)
-    return bool((distance <= confidence.widths + 1e-12)[there].all() and known.all())
+    outside = np.where(centre == 0.0, truth, 0.0).sum(axis=1)
+    near = (distance <= confidence.widths + 1e-12) & (outside <= confidence.unseen + 1e-12)
+    return bool(near[there].all() and known.all())
 
 
 KINDS = st.fixed_dictionaries(
@@ -57,15 +59,19 @@ KINDS = st.fixed_dictionaries(
 DATA_SEEDS = SEEDS
 
 
-def worst_case(P: Array, width: float, v: Array, possible: Array) -> float:
-    """Return the smallest expectation of v [S] over the L1 ball around P [S] on the possible successors, by HiGHS."""
+def worst_case(P: Array, width: float, v: Array, possible: Array, unseen: float = 1.0) -> float:
+    """Return the smallest expectation of v [S] over the L1 ball around P [S] on the possible successors, by HiGHS.
+
+    States without probability in P may have at most `unseen` together.
+    """
     from scipy.optimize import linprog
 
     S = len(v)
     # Variables: q and the distances d >= |q - P|, [2 S].
     eye = np.eye(S)
     rows = np.vstack([np.hstack([eye, -eye]), np.hstack([-eye, -eye]), np.append(np.zeros(S), np.ones(S))])
-    limits = np.concatenate([P, -P, [width]])
+    rows = np.vstack([rows, np.append((P == 0.0).astype(float), np.zeros(S))])
+    limits = np.concatenate([P, -P, [width, unseen]])
     bounds = [(0.0, None if free else 0.0) for free in possible] + [(0.0, None)] * S
     total = np.append(np.ones(S), np.zeros(S))[None]
     result = linprog(np.append(v, np.zeros(S)), rows, limits, total, [1.0], bounds, method="highs")

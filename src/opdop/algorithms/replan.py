@@ -46,7 +46,7 @@ class TrustedMeans:
 
     def balls(self, weights: Any) -> Balls:
         """Return the rows as backward passes take them; the kernel is the one that is best for `weights` [J]."""
-        return as_balls(self.observations, self.widths, weights)
+        return as_balls(self.observations, self.widths, np.ones(len(self.widths)), weights)
 
 
 class CertaintyEquivalence:

@@ -12,12 +12,14 @@ from opdop.confidence.observations import Observations
 from opdop.confidence.optimism import EmpiricalOracle, OptimisticOracle, PessimisticOracle
 from opdop.confidence.sets import Planner, UncertainPair
 from opdop.kernels import dynamic_programming
-from opdop.kernels.balls import Balls, l1_width, log_pairs_of_sets, mean_width
+from opdop.kernels.balls import Balls, l1_width, log_pairs_of_sets, mean_width, unseen_mass
 from opdop.model import InfeasibleError, TabularPolicy
 from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats, check_failure_probability, check_memory
 from opdop.planning import Oracle, solve_by_oracle
 from opdop.planning.optimum import mix_corners
+
+UNSEEN_SHARE = 0.1  # of the kernels' failure probability, for the bound on successors that did not occur
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +28,12 @@ class TabularSet:
 
     For a row with n visits and m possible successors (S, or those declared), for all n >= 1 and all rows at once,
 
-        || P_n - P ||_1 <= eps_n = min(2, (2/n) sqrt((n+1)/2 log((2^(m-1) - 1) sqrt(n+1) / delta))),   m = 1: 0.
+        || P_n - P ||_1 <= eps_n = min(2, (2/n) sqrt((n+1)/2 log((2^(m-1) - 1) sqrt(n+1) / delta))),   m = 1: 0,
+        P(all successors that did not occur) <= u_n = 1 - (delta_u / (2^m - 2))^(1/n),                 m = 1: 0.
 
-    Union bound, exactly: delta = p / (L S A), L = H, or 1 where stages are pooled. A signal without noise is known
-    after one visit. If signals are random, kernels and signals share p equally: delta = (p/2) / (L S A) for the
-    kernels, and |mean - expectation| <= (1/n) sqrt((n+1)/2 log(sqrt(n+1) / delta')) with delta' = (p/2) / ((1+I) M S A)
+    Union bound, exactly: delta = 0.9 p' / (L S A) and delta_u = 0.1 p' / (L S A), L = H, or 1 where stages are pooled,
+    and p' = p. A signal without noise is known after one visit. If signals are random, kernels and signals share p
+    equally: p' = p/2 for the kernels, and |mean - expectation| <= (1/n) sqrt((n+1)/2 log(sqrt(n+1) / delta')) with delta' = (p/2) / ((1+I) M S A)
     for the signals. The row of a pair that was never visited may be any distribution, and its signals any numbers in
     [0, 1]. Nothing here depends on a plan or on how actions were chosen, so it holds for any number of episodes and for
     any policy, chosen after looking at the data.
@@ -39,6 +42,7 @@ class TabularSet:
     observations: Observations
     failure_probability: float = 0.05
     widths: Floats = field(init=False)  # [L*S*A]: eps_n
+    unseen: Floats = field(init=False)  # [L*S*A]: u_n
     signal_low: Floats = field(init=False)  # [1+I, M, S, A]
     signal_up: Floats = field(init=False)  # [1+I, M, S, A]
 
@@ -47,9 +51,11 @@ class TabularSet:
         risk = check_failure_probability("failure_probability", self.failure_probability)
         shape = (1 + data.num_constraints, -1, data.num_states, data.num_actions)
         low, up = signal_bounds(data.signal_sums, data.signal_number, data.noisy, risk / 2.0)
+        widths, unseen = _kernel_bounds(data, risk / 2.0 if data.noisy else risk)
         values = {
             "failure_probability": risk,
-            "widths": _kernel_widths(data, risk / 2.0 if data.noisy else risk),
+            "widths": widths,
+            "unseen": unseen,
             "signal_low": low.reshape(shape),
             "signal_up": up.reshape(shape),
         }
@@ -58,7 +64,7 @@ class TabularSet:
 
     def balls(self, weights: Any) -> Balls:
         """Return the rows as backward passes take them; the kernel is the one that is best for `weights` [J]."""
-        return as_balls(self.observations, self.widths, weights)
+        return as_balls(self.observations, self.widths, self.unseen, weights)
 
     @property
     def thresholds(self) -> Floats:
@@ -159,8 +165,8 @@ class TabularSet:
         return v
 
 
-def as_balls(data: Observations, widths: Floats, weights: Any) -> Balls:
-    """Return the empirical rows of data with widths [L*S*A], as backward passes take them; weights [J]."""
+def as_balls(data: Observations, widths: Floats, unseen: Floats, weights: Any) -> Balls:
+    """Return the empirical rows of data with widths and `unseen` [L*S*A], as `Balls` describes them; weights [J]."""
     S = data.num_states
     starts, successors, probabilities = data.kernel()
     return Balls(
@@ -168,6 +174,7 @@ def as_balls(data: Observations, widths: Floats, weights: Any) -> Balls:
         successors=successors,
         probabilities=probabilities,
         widths=widths,
+        unseen=unseen,
         possible_starts=data.possible_starts,
         possible=data.possible,
         weights=np.array(weights, dtype=np.float64),
@@ -177,15 +184,19 @@ def as_balls(data: Observations, widths: Floats, weights: Any) -> Balls:
     )
 
 
-def _kernel_widths(data: Observations, risk: float) -> Floats:
+def _kernel_bounds(data: Observations, risk: float) -> tuple[Floats, Floats]:
+    """Return eps_n and u_n of each row, [L*S*A] each; together they may fail with probability `risk`."""
     rows, number = len(data.starts) - 1, data.number
-    log_rows = math.log(rows / risk)
+    log_rows, log_rows_unseen = (math.log(rows / (share * risk)) for share in (1.0 - UNSEEN_SHARE, UNSEEN_SHARE))
     successors = np.diff(data.possible_starts) if data.declares_possible else np.full(rows, data.num_states)
     # Few distinct pairs of (visits, possible successors) occur, compared with the number of rows.
     distinct, inverse = np.unique(np.stack([number, successors]), axis=1, return_inverse=True)
-    widths = np.array([l1_width(float(n), log_pairs_of_sets(m) + log_rows) for n, m in distinct.T])
+    place, log_two = inverse.reshape(-1), math.log(2.0)  # a set and its complement are two sets here
+    widths = np.array([l1_width(float(n), log_pairs_of_sets(m) + log_rows) for n, m in distinct.T])[place]
+    sets = [(float(n), log_pairs_of_sets(m) + log_two + log_rows_unseen) for n, m in distinct.T]
+    unseen = np.array([unseen_mass(n, log_sets) for n, log_sets in sets])[place]
     # A row that was never visited has no centre: with width 2 all mass goes to the best possible successor.
-    return np.where(number > 0, widths[inverse.reshape(-1)], 2.0)
+    return np.where(number > 0, widths, 2.0), unseen
 
 
 def signal_bounds(sums: Floats, counted: Any, noisy: bool, risk: float) -> tuple[Floats, Floats]:

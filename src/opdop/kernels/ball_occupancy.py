@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opdop.kernels.balls import best_possible, rank_states
+from opdop.kernels.balls import best_possible, rank_states, split_mass
 from opdop.kernels.caching import njit
 
 
@@ -31,13 +31,14 @@ def visit_balls(balls, v, actions, num_actions, initial):
 
 @njit(cache=True, fastmath=False)
 def _push_member(balls, row, mass, d, h):
-    """Add a mass times the best member of a row's ball to d[h]: half the width goes to the best state."""
+    """Add a mass times the best member of a row's ball to d[h]: half the width goes to the best states, see `move_mass`."""
     first, last = balls.starts[row], balls.starts[row + 1]
     best = best_possible(balls, row)
-    room, count = 1.0, 0
+    room, count, is_listed = 1.0, 0, False
     for entry in range(first, last):  # slots: the list's entries from the worst to the best
         if balls.successors[entry] == best:
             room -= balls.probabilities[entry]
+            is_listed = True
         place = count
         while place > 0 and _rank(balls, balls.slots[place - 1]) < _rank(balls, entry):
             balls.slots[place] = balls.slots[place - 1]
@@ -45,7 +46,14 @@ def _push_member(balls, row, mass, d, h):
         balls.slots[place] = entry
         count += 1
     moved = max(min(0.5 * balls.widths[row], room), 0.0)
-    d[h, best] += mass * moved
+    if not is_listed and count > 0 and balls.unseen[row] < moved:
+        second = balls.slots[count - 1]
+        outside, inside = split_mass(0.5 * balls.widths[row], balls.unseen[row], balls.probabilities[second])
+        d[h, best] += mass * outside
+        d[h, balls.successors[second]] += mass * inside
+        moved = outside + inside
+    else:
+        d[h, best] += mass * moved
     for place in range(count):
         entry = balls.slots[place]
         balls.slots[place] = -1  # as other functions expect them

@@ -49,17 +49,31 @@ def log_pairs_of_sets(m):
     return (m - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - m)))
 
 
+@njit(cache=True, fastmath=False)
+def unseen_mass(n, log_sets):
+    """Return the largest probability of a set of outcomes of which none occurred in n draws; 1 for n = 0.
+
+    With log_sets = log(N / delta), this holds for N sets and all n at once with probability 1 - delta: for a set of
+    probability c, (1 - c)^(-n) as long as none of its outcomes occurs, and 0 after that, is a martingale in n.
+    """
+    if n <= 0.0:
+        return 1.0
+    return -math.expm1(-max(log_sets, 0.0) / n)
+
+
 class Balls(NamedTuple):
     """Rows of transitions, each the centre of an L1 ball, with lists of successors as in `transitions.Sparse`.
 
-    An expectation under balls is that of the row's member that maximises the expectation of weights @ v. A row without
-    successors was never visited; its width must be 2, so that all distributions on its possible successors are members.
+    The members of a row's ball also give the states outside its list no more than `unseen` together. An expectation
+    under balls is that of the row's member that maximises the expectation of weights @ v. A row without successors was
+    never visited; its width must be 2, so that all distributions on its possible successors are members.
     """
 
     starts: np.ndarray  # [L*S*A + 1] int64
     successors: np.ndarray  # [entries] int32
     probabilities: np.ndarray  # [entries]
     widths: np.ndarray  # [L*S*A], in L1
+    unseen: np.ndarray  # [L*S*A]: the largest probability of all states together that are not in the row's list
     possible_starts: np.ndarray  # [L*S*A + 1] int64; or [1] if every state is a possible successor
     possible: np.ndarray  # [listed] int32: the possible successors, row by row
     weights: np.ndarray  # [J]
@@ -89,12 +103,13 @@ def move_mass(balls, first_row, count, v, out):
     """Add to out [J, count] what the best members of some rows' balls gain over their centres, in expectations of v.
 
     Half the width is moved to the best possible successor, from the worst successors first; less if it then has all.
+    If it is not in the list, it gets no more than states outside the list may have, and the best of the list the rest.
     v is [J, S], and the states have been ranked by it.
     """
     # The arrays are taken out of the tuple here: handed on as a whole, it would be copied for each row.
     starts, successors, probabilities, widths = balls.starts, balls.successors, balls.probabilities, balls.widths
     possible_starts, possible, rank, order = balls.possible_starts, balls.possible, balls.rank, balls.order
-    slots, S = balls.slots, balls.rank.shape[0]
+    unseen, slots, S = balls.unseen, balls.slots, balls.rank.shape[0]
     everything = possible_starts.shape[0] == 1
     for n in range(count):
         row = first_row + n
@@ -106,11 +121,19 @@ def move_mass(balls, first_row, count, v, out):
             best = best_of(possible[possible_starts[row] : possible_starts[row + 1]], rank)
         mine = successors[starts[row] : starts[row + 1]]
         chances = probabilities[starts[row] : starts[row + 1]]
-        moved = min(half, 1.0 - chance_of(best, mine, chances))
+        chance = chance_of(best, mine, chances)
+        moved = min(half, 1.0 - chance)
         if moved <= 0.0:
             continue
-        for j in range(v.shape[0]):
-            out[j, n] += moved * v[j, best]
+        if chance == 0.0 and mine.shape[0] > 0 and unseen[row] < moved:
+            second = best_of(mine, rank)
+            outside, inside = split_mass(half, unseen[row], chance_of(second, mine, chances))
+            for j in range(v.shape[0]):
+                out[j, n] += outside * v[j, best] + inside * v[j, second]
+            moved = outside + inside
+        else:
+            for j in range(v.shape[0]):
+                out[j, n] += moved * v[j, best]
         # A short list is searched for its worst again and again; a long one is put at its ranks among all states.
         if mine.shape[0] == S:
             _take_in_order(order, chances, best, moved, v, out, n)
@@ -118,6 +141,15 @@ def move_mass(balls, first_row, count, v, out):
             _take_by_search(rank, mine, chances, best, moved, v, out, n)
         else:
             _take_by_rank(rank, slots, mine, chances, best, moved, v, out, n)
+
+
+@njit(cache=True, fastmath=False)
+def split_mass(half, unseen, chance):
+    """Return how much mass goes outside a list and how much to the best of the list, which has `chance` already.
+
+    Mass outside is worth more, so that it comes first; it may take from the best of the list too.
+    """
+    return unseen, max(min(half, 1.0 - chance) - unseen, 0.0)
 
 
 @njit(cache=True, fastmath=False)
