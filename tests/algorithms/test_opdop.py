@@ -347,6 +347,10 @@ def test_a_task_holds_sizes_thresholds_and_plans_only():
         "failure_probability",
         "slater_gap",
         "noisy",
+        "stationary",  # whether the kernel and the signals are the same at every stage
+        "stationary_signals",
+        "absorbing",  # the state in which an episode rests after its end, and its signals there
+        "rest",
         "features",  # which the paper takes as known; the parameters that go with them are not among them
     }
 

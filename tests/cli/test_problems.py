@@ -255,7 +255,7 @@ def test_examples_of_the_help_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     named = ("envs", "solve", "algorithms", "run", "sweep", "runs")
     text = answered("--help") + "".join(answered(each, "--help") for each in named)
     lines = [line.split("|")[0].split("   ")[0] for line in map(str.strip, text.splitlines())]
-    commands = [line.split()[1:] for line in dict.fromkeys(lines) if line.startswith("opdop ")]
+    commands = [shlex.split(line)[1:] for line in dict.fromkeys(lines) if line.startswith("opdop ")]
     assert len(commands) >= 16
     for command in commands:
         if not {"--scheduler", "LOG.csv"} & {*command}:  # tests/sweeps/test_dask.py and test_certify.py have these

@@ -245,10 +245,6 @@ ODD: dict[str, Callable[[opdop.Run], opdop.Run]] = {
         run, display=replace(run.display, quantities=tuple(replace(each, scale=0.0) for each in run.display.quantities))
     ),
     "a quantity too few": lambda run: replace(run, display=replace(run.display, quantities=run.display.quantities[:1])),
-    "constants beyond all numbers": lambda run: replace(
-        made := opdop.train("factored", preset="certified", episodes=9, seed=1),
-        constants={**made.constants, "dual_bound": 1e308},
-    ),
 }
 
 

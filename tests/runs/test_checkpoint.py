@@ -631,7 +631,8 @@ def test_a_run_is_no_checkpoint(tmp_path: Path, whole: Run) -> None:
 
 
 MODELS: dict[str, dict[str, Any]] = {
-    "table": {},
+    "table": {"stationary": False},
+    "pooled": {},
     "doubling": {"algorithm": "doubling:opdop"},
     "lists": {"problem": make("random-tabular", states=40, successors=3, stationary=True)},
     "features": {"problem": make("random-mixture", states=6, stages=3), "algorithm": "opdop-lstd"},
@@ -714,6 +715,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a transition twice in lists": ("lists", twice),
     "a list that is too long": ("lists", many_successors),
     "stages with more visits than others": ("table", more_visits),
+    "a part of an episode": ("pooled", more_visits),
     "a visited state said not to be": ("table", put(f"{LEARNER}touched", np.logical_not)),
     "visits of NaN": ("table", put(f"{LEARNER}number", lambda a: a * np.nan)),
     "a Gram matrix that is none": ("features", put(f"{LEARNER}gram", np.negative)),

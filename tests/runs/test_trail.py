@@ -70,7 +70,7 @@ class _Stopped(Exception):
 
 def test_resumed_run_ends_with_the_same_bits(ended: opdop.Run, tmp_path: Path, quick_disk: None) -> None:
     def stop(progress: opdop.runs.Progress) -> None:
-        if progress.episode >= 250:
+        if progress.episode >= 150:
             raise _Stopped
 
     given: dict[str, Any] = {"episodes": 5000, "until": GOAL, "seed": 1, "checkpoint": tmp_path}

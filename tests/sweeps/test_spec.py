@@ -110,7 +110,7 @@ def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
         "algorithm[0].name: there is no algorithm 'oppop'; there are opdop, opdop-lstd, oppo, optimistic, "
         "replan. Did you mean 'oppo'?",
         "algorithm[0].preset[0] is 'papr'; expected one of paper, certified, practical, scaled. Did you mean 'paper'?",
-        "algorithm[0].parameters.C1 is unknown; preset 'certified' has no parameters.",
+        "algorithm[0].parameters.C1 is unknown; preset 'certified' has margin, zero_violation.",
         "algorithm[1].presets is unknown. Did you mean 'preset'?",
     ):
         assert words in reported

@@ -364,6 +364,8 @@ def _checked_transitions(state: Mapping[str, NDArray[Any]], visits: kernel.Visit
         raise OpdopError("the saved visits are not where the policy was improved.")
     if (number.sum(axis=1) != number[0].sum()).any():
         raise OpdopError("the saved visits are not equally many at all stages.")
+    if number.sum() % len(visits.touched):
+        raise OpdopError("the saved visits are not those of whole episodes.")
     if isinstance(visits, kernel.BallVisits):
         observed = fitting(state, "signal_number", visits.signal_number)
         if not np.array_equal(observed.sum(axis=0), number.sum(axis=0)):

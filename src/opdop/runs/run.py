@@ -210,7 +210,7 @@ class Run:
 
 
 def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
-    space = None if meta.get("space") is None else Space.of(meta["space"])
+    space = None if meta["space"] is None else Space.of(meta["space"])
     policy = _policy_of(arrays["policy"]).with_space(space)
     thresholds = arrays["thresholds"]
     I = fitting(arrays, "thresholds", np.empty(thresholds.size)).size
