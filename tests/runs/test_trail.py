@@ -16,7 +16,7 @@ from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.run import KIND
 from opdop.runs.trail import FIRST, Trail, check_until, goal_of
 
-GOAL = 0.1
+GOAL = 0.02
 
 
 @pytest.fixture(scope="module")
