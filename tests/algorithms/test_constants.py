@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -177,6 +178,15 @@ def test_practical_uses_the_parameters_for_noise_only_if_signals_are_random():
     assert random == SpanRadius(0.5, 0.001, 0.25, 0.75, 4.0, pools=True)
     np.testing.assert_array_equal(2.0 * calm.radii(task, 1.0), [1.5, 1.0, 0.5])
     np.testing.assert_array_equal(2.0 * random.radii(task, 1.0), [1.75, 1.25, 0.75])
+
+
+def test_practical_trusts_pooled_visits_later_if_asked():
+    task = replace(task_of(3, 6, 3, 1, 100, 0.05), stationary=True, stationary_signals=True)
+    assert choose(task, "practical", pooled_visits=4.0).radius.trusted_from == 4.0
+    assert choose(task, "practical").radius.trusted_from == 1.0
+    noisy = replace(task, noisy=True)
+    assert choose(noisy, "practical", pooled_visits=4.0, noise_visits=9.0).radius.trusted_from == 9.0
+    assert choose(replace(task, stationary=False), "practical", pooled_visits=4.0).radius.trusted_from == 1.0
 
 
 def test_a_margin_must_be_less_than_the_slater_gap():

@@ -125,9 +125,18 @@ def test_failure_probability_budget_and_pooling_can_be_changed(kept: Path) -> No
 
     usual = recommended()
     assert recommended("--delta", "0.001")["gap"] > usual["gap"]
-    assert recommended("--per-stage")["gap"] > usual["gap"]
     assert recommended("--budget", "6")["thresholds"] == [pytest.approx(4.0)]
     assert recommended("--budget", "fast services=6")["reward_lower"] > usual["reward_lower"]
+
+
+def test_stages_can_be_pooled_that_were_counted_apart(tmp_path: Path) -> None:
+    opdop.train("factored", episodes=300, stationary=False).save(tmp_path)
+    apart, pooled = (
+        json.loads(answered("certify", tmp_path, "--json", way)) for way in ("--per-stage", "--stationary")
+    )
+    gaps = [each["certificates"]["final"]["gap"] for each in (apart, pooled)]
+    assert gaps[1] < gaps[0]
+    assert json.loads(answered("certify", tmp_path, "--json"))["certificates"]["final"]["gap"] == gaps[0]
 
 
 def test_policy_that_is_not_certified_has_status_1_and_an_estimate(kept: Path) -> None:

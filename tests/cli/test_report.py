@@ -32,6 +32,8 @@ UNUSUAL: dict[str, Any] = {
     "dual_bound": 4.5,
     "noisy": True,
     "stationary": False,
+    "until": "0.9",
+    "certificates": 3,
     "measure_every": 2,
     "records": 12,
 }

@@ -451,7 +451,7 @@ def test_negative_regret_shows_below_zero_and_is_said(collected: Collection) -> 
 
 
 def test_guide_has_the_slope_of_the_theory_and_says_that_it_is_a_guide() -> None:
-    section = gather([opdop.train("media-streaming", episodes=20_000)]).sections[0]
+    section = gather([opdop.train("media-streaming", episodes=20_000, preset="scaled")]).sections[0]
     for total, power, name in ((False, -0.5, "guide: 1/√episodes"), (True, 0.5, "guide: √episodes")):
         axes = metric_figure(section, section.metrics[0], total=total).axes[0]
         guide = next(line for line in axes.lines if line.get_zorder() == 6)

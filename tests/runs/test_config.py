@@ -29,6 +29,8 @@ CHANGED: dict[str, Any] = {
     "dual_bound": 3.0,
     "noisy": True,
     "stationary": False,
+    "until": "5.5 points",
+    "certificates": 3,
     "measure_every": 2,
     "records": 7,
 }

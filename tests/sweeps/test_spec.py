@@ -172,7 +172,7 @@ def test_a_parameter_at_its_default_is_the_same_run() -> None:
         for text in (
             '[[problem]]\nname = "factored"',
             '[[problem]]\nname = "factored"\nstages = 6\nmoves = 3\n[[algorithm]]\nname = "opdop"\n'
-            "parameters = {step_scale = 300, optimistic_init = 1.0}",
+            "parameters = {step_scale = 1, optimistic_init = 1.0}",
         )
     )
     assert plain == wordy

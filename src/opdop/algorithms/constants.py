@@ -467,10 +467,13 @@ def _practical(
     optimistic_init: float = 1.0,
     noise_scale: float = 0.1,
     noise_visits: float = 6.0,
+    pooled_visits: float = 1.0,
 ) -> Constants:
     # `python -m studies.general` chose the defaults: docs/practical.md. None depends on the number of episodes.
     given = dict(locals())
     noise, visits = (noise_scale, noise_visits) if task.noisy else (0.0, 1.0)
+    if task.stationary and task.stationary_signals:  # visits are pooled, so there are many
+        visits = max(visits, pooled_visits)
     return Constants(
         "practical",
         step_size=step_scale,

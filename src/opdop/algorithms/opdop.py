@@ -103,10 +103,8 @@ class OPDOP:
             raise InvalidParameterError(
                 f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
             )
-        self.steps = Steps(
-            self.step_size, self.dual_step_size, self.mixing, numbers["damping"], as_flag("relative", relative)
-        )
-        if self.dual_total < math.inf and (self.steps.relative or self.steps.damping):
+        self.damping, self.relative = numbers["damping"], as_flag("relative", relative)
+        if self.dual_total < math.inf and (self.relative or self.damping):
             raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
@@ -118,7 +116,7 @@ class OPDOP:
             }
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
-            constants = {"preset": "none", **numbers, "relative": self.steps.relative, **own, **plan}
+            constants = {"preset": "none", **numbers, "relative": self.relative, **own, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
@@ -202,6 +200,11 @@ class OPDOP:
         self._proposed = None
         self.episodes += 1
 
+    @property
+    def steps(self) -> Steps:
+        """The constants of the steps, as the kernels take them."""
+        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative)
+
     def _find_rates(self) -> tuple[float, float]:
         """Find the step sizes of the next episode; return alpha and theta."""
         find_rates(
@@ -228,7 +231,7 @@ class OPDOP:
         )
 
     def _update_scales(self, states: NDArray[np.int64]) -> None:
-        if self.steps.relative:
+        if self.relative:
             update_scales(by_action(self._estimates.q), states, self.episodes, self.scales)
 
     def estimated_totals(self) -> NDArray[np.float64]:

@@ -124,8 +124,8 @@ def commands(
       opdop solve gridworld --set size=9 --figure map.svg
       opdop algorithms                    algorithms and presets of constants
       opdop run factored --episodes 2e4   trains, and shows the result
-      opdop run factored --until 0.05     trains until a policy is certified
-      opdop certify DIR                   what the data of a run prove
+      opdop run factored --until 0.05 --out RUN   until a policy is certified
+      opdop certify RUN                   what the data of a run prove
       opdop certify LOG.csv --task FILE   what a log proves, and a policy from it
       opdop sweep spec.toml --out DIR     many runs, on all cores
       opdop runs DIR                      lists the runs of a sweep
@@ -135,6 +135,7 @@ def commands(
 
     \b
     Exit status: 0 done; 1 the problem is infeasible, runs of a sweep failed, a
-    check failed, or a policy is not certified; 2 a wrong name or value; 130 or 143 interrupted; 141 the
-    reader of the output closed the pipe, as `| head` does.
+    check failed, or a policy is not certified; 2 a wrong name or value; 130 or
+    143 interrupted; 141 the reader of the output closed the pipe, as `| head`
+    does.
     """

@@ -182,7 +182,10 @@ class Observations:
         Raises InvalidModelError if the kernel is declared not to be stationary and its visits are pooled already.
         """
         if stationary is False and self.kernel_stages < self.horizon:
-            raise InvalidModelError("the visits of all stages were pooled when they were counted; they stay so.")
+            raise InvalidModelError(
+                "the visits of all stages were pooled when they were counted, so they cannot be told apart; train with "
+                "stationary=False (--per-stage)."
+            )
         kernel = self.stationary if stationary is None else as_flag("stationary", stationary)
         return self.pooled(kernel=kernel, signals=self.stationary_signals)
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from opdop.model import InvalidParameterError
 from opdop.model.validation import MOST_EPISODES, as_flag, as_number, check_failure_probability, is_number, shown
-from opdop.runs.trail import check_until
+from opdop.runs.goal import check_until
 
 MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
 DEFAULT_EPISODES = 100_000
 # Settings that runs of earlier versions do not have: they have the default.
+BY_PROBLEM = ("episodes", "certificates")  # settings whose default on the command line depends on the problem
 ADDED = ("stationary", "until", "certificates")
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
@@ -245,12 +246,12 @@ class RunConfig:
     def command(self) -> list[str]:
         """Return the words of the `opdop run` command that makes this run.
 
-        Settings at their defaults are left out, except the number of episodes: its default depends on the problem.
+        Settings at their defaults are left out, except those whose default on the command line depends on the problem.
         """
         words = ["opdop", "run", self.problem]
         for each in fields(self):
             flag, value = each.metadata["setting"].flag, getattr(self, each.name)
-            if not flag or value in (None, {}) or (value == each.default and each.name != "episodes"):
+            if not flag or value in (None, {}) or (value == each.default and each.name not in BY_PROBLEM):
                 continue
             if isinstance(value, Mapping):
                 words += [word for key, entry in value.items() for word in (flag, f"{key}={exact_text(entry)}")]

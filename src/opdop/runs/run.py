@@ -23,9 +23,9 @@ from opdop.planning import Optimum, Values
 from opdop.runs import trail
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, as_folder, damaged, plain, read_arrays, write_arrays, write_whole
+from opdop.runs.goal import goal_of
 from opdop.runs.recorder import columns, describe_columns
 from opdop.runs.summary_text import summary_text
-from opdop.runs.trail import goal_of
 
 RUN = "run.npz"
 HISTORY = "history.parquet"

@@ -17,6 +17,7 @@ from opdop.report.figures.style import LOOK, log_episodes, write_title
 from opdop.report.summary.run_summary import RunSummary
 
 _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 2.25, 0.5, 0.12, 0.36, 0.62  # inches
+_TITLE = 46  # letters above a panel
 
 
 def has_trail(summary: RunSummary) -> bool:
@@ -45,7 +46,10 @@ def certificate_figure(summary: RunSummary, signal: int) -> Figure:
 def title_of(quantity: Quantity) -> str:
     """Return the title of a panel about a quantity."""
     unit = f", {quantity.unit}" if quantity.unit and quantity.unit not in quantity.name else ""
-    return f"Recommended policy: {quantity.name}{unit}"
+    title = f"Recommended policy: {quantity.name}"
+    if len(title) + len(unit) <= _TITLE:
+        return title + unit
+    return title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
 
 
 def draw_certified(axes: Axes, summary: RunSummary, signal: int) -> None:
