@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opdop
-from studies import quadrature, rates, reevaluation, states
+from studies import certification, quadrature, rates, reevaluation, states
 from studies.common import MEASURES, numbers_from, per_episode
 
 
@@ -85,3 +85,28 @@ def test_numbers_that_are_not_given_have_defaults():
     assert numbers_from(["1e4"], [2000, 3]) == [10_000, 3]
     with pytest.raises(SystemExit, match="expected at most 2"):
         numbers_from(["1", "2", "3"], [2000, 3])
+
+
+def test_certification_prints_its_tables_and_makes_no_run_twice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    given = ["--largest", "300", "--problems", "factored", "random-tabular", "--file", str(tmp_path / "kept.jsonl")]
+    certification.main(given)
+    printed = capsys.readouterr().out
+    assert printed.count("| optimistic, stage by stage |") == 2  # of factored, which is stationary, and its prototype
+    assert "- random-tabular, within 2 % of the optimum" in printed
+    monkeypatch.setattr(certification, "measure", lambda *_: pytest.fail("a run was made again"))
+    certification.main(given)
+    assert capsys.readouterr().out == printed
+
+
+def test_a_goal_is_reached_only_where_every_constraint_is_kept():
+    points = tuple(
+        certification.Point(episodes, keeps, gap, True, gap / 2.0, 0.0)
+        for episodes, keeps, gap in ((100, False, 0.1), (200, True, 0.4), (300, True, 0.3))
+    )
+    result = certification.Result(points, 0.0, 0.0)
+    assert result.reached(0.35) == 300
+    assert result.reached(0.35, declared=True) == 100
+    assert result.reached(0.2) is None
+    assert certification.sizes(300) == [100, 126, 158, 200, 251, 300]

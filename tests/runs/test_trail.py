@@ -17,7 +17,7 @@ from opdop.runs.goal import check_until, goal_of
 from opdop.runs.run import KIND
 from opdop.runs.trail import FIRST, Trail
 
-GOAL = 0.1
+GOAL = 0.02
 
 
 @pytest.fixture(scope="module")

@@ -33,10 +33,10 @@ class TabularSet:
 
     Union bound, exactly: delta = 0.9 p' / (L S A) and delta_u = 0.1 p' / (L S A), L = H, or 1 where stages are pooled,
     and p' = p. A signal without noise is known after one visit. If signals are random, kernels and signals share p
-    equally: p' = p/2 for the kernels, and |mean - expectation| <= (1/n) sqrt((n+1)/2 log(sqrt(n+1) / delta')) with delta' = (p/2) / ((1+I) M S A)
-    for the signals. The row of a pair that was never visited may be any distribution, and its signals any numbers in
-    [0, 1]. Nothing here depends on a plan or on how actions were chosen, so it holds for any number of episodes and for
-    any policy, chosen after looking at the data.
+    equally: p' = p/2 for the kernels, and |mean - expectation| <= (1/n) sqrt((n+1)/2 log(sqrt(n+1) / delta')) with
+    delta' = (p/2) / ((1+I) M S A) for the signals. The row of a pair that was never visited may be any distribution,
+    and its signals any numbers in [0, 1]. Nothing here depends on a plan or on how actions were chosen, so it holds for
+    any number of episodes and for any policy, chosen after looking at the data.
     """
 
     observations: Observations

@@ -31,7 +31,7 @@ def visit_balls(balls, v, actions, num_actions, initial):
 
 @njit(cache=True, fastmath=False)
 def _push_member(balls, row, mass, d, h):
-    """Add a mass times the best member of a row's ball to d[h]: half the width goes to the best states, see `move_mass`."""
+    """Add a mass times the best member of a row's ball to d[h]: mass moves as in `move_mass`."""
     first, last = balls.starts[row], balls.starts[row + 1]
     best = best_possible(balls, row)
     room, count, is_listed = 1.0, 0, False
