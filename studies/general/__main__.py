@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import opdop
 from studies.general.cases import HALVES, cases
 from studies.general.runs import Results
 from studies.general.settings import Setting
@@ -39,7 +40,10 @@ def main(arguments: list[str] | None = None) -> None:
     for setting in settings:
         for case in chosen:
             for seed in given.seeds:
-                results.fill(setting, case, case.lengths(lengths), seed)
+                try:
+                    results.fill(setting, case, case.lengths(lengths), seed)
+                except opdop.InvalidParameterError as error:  # a planner needs finitely many states
+                    print(f"{setting.text}: {case.name} is left out: {error}")
     settings = settings or [Setting(text) for text in sorted({key[0] for key in results.known})]
     table = Table(results, chosen, lengths, tuple(given.seeds))
     table.print_settings(settings)
