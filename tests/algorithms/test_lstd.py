@@ -30,7 +30,8 @@ from opdop import (
     solve,
     train,
 )
-from opdop.algorithms.constants import SelfNormalisedRadius, presets
+from opdop.algorithms.constants import presets
+from opdop.algorithms.radius_rules import SelfNormalisedRadius
 from opdop.algorithms.task import by_action
 from opdop.kernels import lstd as kernel
 from opdop.kernels.regression import REFRESH

@@ -33,7 +33,7 @@ from opdop import (
 )
 from opdop.algorithms import counts as counts_module
 from opdop.kernels.counts import CountTable
-from opdop.runs.training import next_size
+from opdop.runs.trainer import next_size
 from tests.support.plain_learner import random_episodes
 from tests.support.same_runs import assert_same, bits
 from tests.support.strategies import FORMS, Array, Sketch, evaluate_plainly, sketch_of, sketches, totals_plainly

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import opdop
 from opdop import LSTD, OPDOP, Counts, Episode, Estimates, TabularPolicy, Task
 from opdop.algorithms import BallRadius, SelfNormalisedRadius, choose
-from opdop.algorithms.constants import first_widths, linear_rule
+from opdop.algorithms.radius_rules import first_widths, linear_rule
 from opdop.cli import app
 from opdop.kernels.balls import l1_width
 from opdop.kernels.lstd import kernel_radius, signal_radius

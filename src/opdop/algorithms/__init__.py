@@ -4,24 +4,21 @@ import sys
 from collections.abc import Mapping
 from types import ModuleType
 
-from opdop.algorithms.constants import (
-    BallRadius,
-    Constants,
-    FixedRadius,
-    PaperLinearRadius,
-    PaperRadius,
-    Preset,
-    Radius,
-    SelfNormalisedRadius,
-    SpanRadius,
-    WeissmanRadius,
-    choose,
-    presets,
-)
+from opdop.algorithms.constants import Constants, Preset, choose, presets
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.doubling import Doubling
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO
+from opdop.algorithms.radius_rules import (
+    BallRadius,
+    FixedRadius,
+    PaperLinearRadius,
+    PaperRadius,
+    Radius,
+    SelfNormalisedRadius,
+    SpanRadius,
+    WeissmanRadius,
+)
 from opdop.algorithms.registry import Algorithm, algorithms, find
 from opdop.algorithms.replanning import Plan, Planner, ReplanningLearner
 from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import (
+from opdop.algorithms.radius_rules import (
     BallRadius,
     Radius,
     WeissmanRadius,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import (
+from opdop.algorithms.counts import no_visits
+from opdop.algorithms.radius_rules import (
     FixedRadius,
     LinearRadius,
     PaperRadius,
@@ -25,7 +26,6 @@ from opdop.algorithms.constants import (
     linear_rule,
     rule_data,
 )
-from opdop.algorithms.counts import no_visits
 from opdop.algorithms.saved_state import fitting
 from opdop.algorithms.sizes import as_task, check_room, check_state
 from opdop.algorithms.task import Estimates, Task, by_action, swapped

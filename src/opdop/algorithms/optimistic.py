@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from opdop.algorithms.constants import BallRadius, Preset, rule_data
+from opdop.algorithms.constants import Preset
+from opdop.algorithms.radius_rules import BallRadius, rule_data
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.replanning import Plan, ReplanningLearner
 from opdop.algorithms.task import Task

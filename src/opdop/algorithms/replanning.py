@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import BallRadius
 from opdop.algorithms.counts import Counts
+from opdop.algorithms.radius_rules import BallRadius
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_task, check_loop, check_room, check_state
 from opdop.algorithms.task import Task, by_action

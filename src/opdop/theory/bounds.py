@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import Constants, FeatureSizes, Preset, choose
+from opdop.algorithms.constants import Constants, Preset, choose
+from opdop.algorithms.radius_rules import FeatureSizes
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from opdop.algorithms.constants import BallRadius, Preset, linear_rule
+from opdop.algorithms.constants import Preset
 from opdop.algorithms.doubling import phase_task, phases
+from opdop.algorithms.radius_rules import BallRadius, linear_rule
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import kernel_radius, signal_radius
 from opdop.model.validation import Floats

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import dawsn
 
-from opdop.algorithms.constants import BallRadius, FeatureSizes, Radius, first_widths, linear_rule
+from opdop.algorithms.radius_rules import BallRadius, FeatureSizes, Radius, first_widths, linear_rule
 from opdop.algorithms.task import Task
 from opdop.kernels.lstd import Radii as LinearRadii
 from opdop.kernels.lstd import kernel_radius, signal_radius

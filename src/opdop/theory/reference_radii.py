@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from opdop.algorithms.constants import Constants, FeatureSizes
+from opdop.algorithms.constants import Constants
+from opdop.algorithms.radius_rules import FeatureSizes
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
