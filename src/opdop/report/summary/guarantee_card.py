@@ -16,8 +16,10 @@ def card_lines(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the guarantee as lines of a label and a text; a label is empty where it repeats."""
     card = summary.guarantee
     if card.probability is None:
-        finite = "nodes" not in summary.run.constants  # nothing is verified for continuous states
-        rest = " `opdop verify` checks what holds nevertheless." if finite else ""
+        constants = summary.run.constants
+        # Nothing is verified for continuous states, nor for steps that are not constant.
+        verified = "nodes" not in constants and constants.get("preset") in ("paper", "scaled")
+        rest = f" `opdop verify --preset {constants['preset']}` checks what holds nevertheless." if verified else ""
         return [("guarantee", f"none: {card.why}.{rest}")]
     bounds = bounded(summary)
     texts = [f"{name} <= {_in_unit(measure, bound)}" for name, (measure, bound) in bounds.items()]
