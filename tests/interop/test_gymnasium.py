@@ -59,6 +59,21 @@ def test_exact_model_has_the_values_that_the_environment_pays(
     assert problem.absorbing == problem.num_states - 1
 
 
+def test_what_is_known_of_the_end_is_not_counted_as_observed(tmp_path: Path) -> None:
+    def cost(step: Transition) -> float:
+        return float(step.action == 1)
+
+    problem = from_gymnasium("FrozenLake-v1", horizon=8, budgets=3.0, cost=cost, cost_range=(0, 1))
+    for algorithm in ("opdop", "replan"):
+        folder = tmp_path / algorithm
+        train(problem, algorithm, episodes=20, planned_episodes=40, checkpoint=folder)
+        resumed = train(problem, algorithm, episodes=40, checkpoint=folder)
+        assert resumed.history.equals(train(problem, algorithm, episodes=40).history)
+        assert resumed.observations is not None
+        assert resumed.observations.observed == 40 * 8
+        assert "counts of 320 transitions" in resumed.certificate().basis
+
+
 def test_learner_is_told_of_the_end_and_does_not_overestimate_it() -> None:
     problem = from_gymnasium("CliffWalking-v1", horizon=14, budgets=0.5, cost=lambda step: float(step.reward == -100))
     task = opdop.Task.of(problem, episodes=100)

@@ -250,7 +250,13 @@ class Counts:
             signal_number=swapped(observed.reshape(-1, A, S)).ravel(),
             signal_sums=swapped(visits.sums.reshape(J, -1, A, S)).reshape(J, -1),
             noisy=task.noisy,
+            declared=self.declared,
         )
+
+    @property
+    def declared(self) -> int:
+        """The visits that were not observed but stand for what is known of the task's absorbing state."""
+        return 0 if self.task.absorbing is None else self.task.num_actions * _known_visits(self.task)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later estimates depend on."""
@@ -305,6 +311,11 @@ def _saved(visits: kernel.Visits | kernel.BallVisits) -> tuple[str, ...]:
     return (*common, "signal_number", "upper") if isinstance(visits, kernel.BallVisits) else common
 
 
+def _known_visits(task: Task) -> int:
+    """Return how many visits of all stages together stand for what is known of one action in the absorbing state."""
+    return task.horizon * max(KNOWN // task.horizon, 1)
+
+
 def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) -> Transitions:
     """Return the transitions that are known before the first episode: those of an absorbing state, as if seen often.
 
@@ -313,8 +324,8 @@ def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) ->
     """
     if task.absorbing is None or task.rest is None:
         return (np.zeros(0, dtype=np.int64),) * 3
-    H, S, A, x = task.horizon, task.num_states, task.num_actions, task.absorbing
-    pairs, total = x + S * np.arange(A), H * max(KNOWN // H, 1)
+    S, A, x = task.num_states, task.num_actions, task.absorbing
+    pairs, total = x + S * np.arange(A), _known_visits(task)
     L = len(visits.number)
     visits.touched[:, x] = True
     visits.number[:, pairs] = total // L

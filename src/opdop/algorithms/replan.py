@@ -61,7 +61,7 @@ class CertaintyEquivalence:
 
     def plan(self, data: Observations) -> Plan:
         """Return the plan; where the margin cannot be reached, for as much of it as can."""
-        episodes = float(data.number.sum()) / data.horizon
+        episodes = data.observed / data.horizon
         margin = self.margin * data.horizon / (2.0 * math.sqrt(max(episodes, 1.0)))
         policy, mixture = optimistic_policy(TrustedMeans(data, self.least_visits), data.thresholds + margin)
         return Plan(policy, mixture.totals, mixture.dual)

@@ -148,7 +148,7 @@ class ReplanningLearner:
         if not 0 <= plans <= episodes + 1 or not 0 <= episodes <= due or (episodes and not plans):
             raise OpdopError(f"the saved learner has {plans} plans for {episodes} episodes, and the next before {due}.")
         self.counts.restore(under(state, "counts."))
-        if self.counts.number.sum() != episodes * self.task.horizon:
+        if self.counts.number.sum() - self.counts.declared != episodes * self.task.horizon:
             raise OpdopError(f"the saved counts are not those of {episodes} episodes.")
         self.episodes, self.plans, self._next = episodes, plans, due
         self._plan = Plan(TabularPolicy.trusted(table.copy()), estimates.copy(), dual.copy())

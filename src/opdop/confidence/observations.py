@@ -47,6 +47,7 @@ class Observations:
             successors and how often each was observed. [L*S*A + 1], [entries], [entries].
         signal_number: how often the signals of each row were observed, [M*S*A].
         signal_sums: observed signals added up, [1+I, M*S*A].
+        declared: how many of all visits were not observed but stand for what is known, such as an absorbing state.
         possible_starts, possible: the declared possible successors of each row, in the same way; [1] and [0] if every
             state may follow. [L*S*A + 1], [listed].
         stationary, stationary_signals: whether the kernel and the signals are declared to be the same at every stage;
@@ -66,6 +67,7 @@ class Observations:
     signal_number: Ints
     signal_sums: Floats
     noisy: bool = False
+    declared: int = 0
     possible_starts: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     possible: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     stationary: bool = False
@@ -90,6 +92,9 @@ class Observations:
         self._set("seen", whole("seen", self.seen))
         if self.seen.shape != self.successors.shape or (self.seen < 1).any():
             raise InvalidModelError("seen does not give a number of at least 1 for each transition.")
+        object.__setattr__(self, "declared", int(self.declared))
+        if not 0 <= self.declared <= int(self.seen.sum()):
+            raise InvalidModelError(f"declared is {self.declared}; expected 0 to {int(self.seen.sum())}, all visits.")
         self._check_signals()
         self._check_possible()
 
@@ -189,6 +194,11 @@ class Observations:
         kernel = self.stationary if stationary is None else as_flag("stationary", stationary)
         return self.pooled(kernel=kernel, signals=self.stationary_signals)
 
+    @property
+    def observed(self) -> int:
+        """The number of transitions that were observed."""
+        return int(self.seen.sum()) - self.declared
+
     def merged(self, other: Observations) -> Observations:
         """Return these data and the `other` together; their sizes, thresholds and first states must be the same.
 
@@ -221,6 +231,7 @@ class Observations:
             seen=seen,
             signal_number=self.signal_number + other.signal_number,
             signal_sums=self.signal_sums + other.signal_sums,
+            declared=self.declared + other.declared,
         )
 
     def signal_means(self) -> Floats:
@@ -251,7 +262,7 @@ class Observations:
         if missing:
             raise InvalidModelError(f"the observations have no {missing[0]!r}; expected {', '.join(_FIELDS)}.")
         given: dict[str, Any] = {name: arrays[name] for name in _FIELDS}
-        for name in _SIZES:
+        for name in (*_SIZES, "declared"):
             given[name] = scalar(name, given[name])
         return cls(**given)
 
@@ -389,6 +400,7 @@ class Observations:
 _SIZES = ("horizon", "num_states", "num_actions", "noisy", "stationary", "stationary_signals")
 _FIELDS = (
     *_SIZES,
+    "declared",
     "thresholds",
     "initial",
     "starts",

@@ -81,7 +81,7 @@ class TabularSet:
         """What the set rests on, in words."""
         data = self.observations
         stages = "all stages pooled" if data.kernel_stages == 1 and data.horizon > 1 else "stage by stage"
-        return f"counts of {int(data.number.sum()):,} transitions, {stages}"
+        return f"counts of {data.observed:,} transitions, {stages}"
 
     def lower_values(self, policy: Any) -> Floats:
         """Return the smallest value of each signal under a policy [H, S, A] that the data allow, [1+I, H+1, S].
