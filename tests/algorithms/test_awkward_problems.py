@@ -227,7 +227,7 @@ def test_an_infeasible_constraint_is_named_in_the_words_and_units_of_the_problem
     assert str(caught.value) == (
         "no policy satisfies all constraints: spill <= 2 t (max-slack policy: 4 t); ships >= 10 ships "
         "(max-slack policy: 20 ships). As utilities: thresholds [3, 2], best achievable [2, 4], short by 1. Lower the "
-        "thresholds by at least that."
+        "thresholds by at least that, or raise the budgets."
     )
 
 

@@ -256,19 +256,19 @@ class Present(LSTD):
 
 def flipped(task: Task, preset: str) -> OPDOP:
     learner = OPDOP.preset(task, Counts, preset)
-    learner.steps = learner.steps._replace(dual_step_size=-learner.dual_step_size)
+    learner.dual_step_size = -learner.dual_step_size
     return learner
 
 
 def mixed(task: Task, preset: str) -> OPDOP:
     learner = OPDOP.preset(task, Counts, preset)
-    learner.steps = learner.steps._replace(mixing=1.0 / task.episodes)
+    learner.mixing = 1.0 / task.episodes
     return learner
 
 
 def bolder(task: Task, preset: str) -> OPDOP:
     learner = OPDOP.preset(task, Counts, preset)
-    learner.steps = learner.steps._replace(step_size=2.0 * learner.step_size)
+    learner.step_size = 2.0 * learner.step_size
     return learner
 
 
