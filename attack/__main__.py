@@ -14,7 +14,7 @@ from attack.sandbox import BAD, FINE, Tally, hunt
 ATTACKS = {
     "files": (5000, 180.0, 30.0, 2),
     "api": (5000, 80.0, 30.0, 2),
-    "command_line": (2000, 100.0, 60.0, 2),
+    "command_line": (2600, 100.0, 60.0, 2),
     "sizes": (200, 30.0, 30.0, 2),
     "keys": (200, 20.0, 30.0, 1),
     "disk": (100, 60.0, 60.0, 2),
