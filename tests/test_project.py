@@ -84,6 +84,14 @@ def test_no_file_names_a_package_registry(repository_files: list[Path]) -> None:
     assert naming == []
 
 
+def test_no_name_of_a_file_is_too_long_to_be_asked_about(repository_files: list[Path]) -> None:
+    """`Path.exists` and the like raise an OSError for a name of 400 letters, where `os.path.exists` says no."""
+    asked = re.compile(r"\.(is_dir|is_file|exists)\(\)")
+    sources = [file for file in repository_files if file.parts[0] == "src" and file.suffix == ".py"]
+    assert len(sources) > 100
+    assert [str(file) for file in sources if asked.search((ROOT / file).read_text(encoding="utf-8"))] == []
+
+
 def test_files_use_the_words_of_the_field(repository_files: list[Path]) -> None:
     wrong = []
     for file in repository_files:

@@ -360,3 +360,12 @@ def test_every_public_name_is_found_and_listed() -> None:
     with pytest.raises(AttributeError, match="module 'opdop' has no attribute 'trian'"):
         opdop.trian  # noqa: B018
     assert opdop.algorithms is sys.modules["opdop.algorithms"]
+
+
+@pytest.mark.parametrize("command", ["report", "runs", "certify", "sweep"])
+def test_a_name_of_400_letters_is_answered_in_one_line(command: str, tmp_path: Path) -> None:
+    more = ["--out", str(tmp_path / "out")] if command == "sweep" else []
+    result = run(command, "9" * 400, *more)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,7 +113,7 @@ def certify(
     """
     if out is not None and out.suffix not in (".npz", ".json"):
         raise InvalidParameterError(f"--out is {str(out)!r}; expected a file in .npz or .json.")
-    if data.is_dir() or data.name == "run.npz":
+    if os.path.isdir(data) or data.name == "run.npz":
         _refuse(ctx, ("task", *_LOG_OPTIONS), f"{data} is a run, which says that itself")
         limits = [*(budgets or []), *(thresholds or [])]
         found, facts = _of_run(data, policy, delta, limits, stationary, episodes, seed)
@@ -165,7 +166,7 @@ def _of_run(
     """Return the certificates of a saved run's policies, by their names, and facts about the run."""
     from opdop.runs import Run, certify
 
-    run = Run.load(folder if folder.is_dir() else folder.parent)
+    run = Run.load(folder if os.path.isdir(folder) else folder.parent)
     bounds = _thresholds(run, limits) if limits else None
     names = _NAMED if policy is None and episodes is None else (policy or "recommended",)
     found: dict[str, Certificate] = {}

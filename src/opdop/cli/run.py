@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -190,7 +191,7 @@ def _resume(folder: Path) -> tuple[Run, bool]:
     from opdop.envs.own_problems import is_data_file  # code that a folder names is never run
     from opdop.runs import CHECKPOINT, DamagedFileError, Run, read_config
 
-    if not (folder / CHECKPOINT).exists():
+    if not os.path.exists(folder / CHECKPOINT):
         try:
             saved = Run.load(folder)
         except DamagedFileError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,7 +91,7 @@ def verify(
     simulations = _simulations(names or [], settings or [], algorithm, preset, noisy, only_optimism)
     runs = seeds if seeds is not None else (25 if only_optimism else 3)
     length = count("episodes", episodes) if episodes is not None else (2000 if only_optimism else 300)
-    if markdown is not None and not markdown.absolute().parent.is_dir():
+    if markdown is not None and not os.path.isdir(markdown.absolute().parent):
         raise InvalidParameterError(f"cannot write {str(markdown)!r}: there is no folder {str(markdown.parent)!r}.")
     with _bar(len(simulations) * max(runs, 1) * max(length, 1)) as progress:
         found = (coverage if only_optimism else verify_simulations)(

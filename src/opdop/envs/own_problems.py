@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import sys
 import typing
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def _function(name: str, place: str, function: str) -> Callable[..., Any]:
     """Return a function of a Python file or of a module."""
     if place.endswith(".py"):
         path = Path(place)
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise InvalidParameterError(f"there is no file {printable(place)}.")
         spec = importlib.util.spec_from_file_location(f"opdop_problem_{path.stem}", path)
         assert spec is not None

@@ -48,7 +48,7 @@ def read_npz(path: Path, *, allowed: Set[str]) -> dict[str, Any]:
     Sizes are compared with the memory before anything is unpacked. Raises OSError, zipfile.BadZipFile or
     InvalidModelError if the file cannot be read.
     """
-    if not path.is_file() and path.exists():
+    if not os.path.isfile(path) and os.path.exists(path):
         raise InvalidModelError("it is no regular file")
     if path.stat().st_size > _LARGEST_FILE:
         raise InvalidModelError("it is too large")

@@ -52,7 +52,7 @@ def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
 
     source = _path(path)
     try:
-        if source.stat().st_size > _LARGEST_FILE or not source.is_file():
+        if source.stat().st_size > _LARGEST_FILE or not os.path.isfile(source):
             raise InvalidModelError("it is no regular file, or too large")
         header, weights, tables = (_read_json if source.suffix == ".json" else _read_npz)(source)
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:

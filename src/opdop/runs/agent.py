@@ -289,7 +289,7 @@ class Agent:
 
     def _resume(self, folder: Path) -> None:
         path = folder / AGENT
-        if not path.exists():
+        if not os.path.exists(path):
             self._checkpoint(folder)
             return
         meta, arrays = read_arrays(path, kind=KIND)
@@ -328,7 +328,7 @@ def _append(path: Path, number: int, episode: Episode) -> None:
 
 def _journal_entries(path: Path, after: int) -> list[Episode]:
     """Return the episodes of a journal that follow a number; a last line that was not written whole is left out."""
-    if not path.exists():
+    if not os.path.exists(path):
         return []
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > _LARGEST_JOURNAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,6 @@ def _as_run(data: Any) -> Run | None:
         return data
     if isinstance(data, (str, Path)):
         path = Path(data)
-        if path.is_dir() or path.name == RUN:
+        if os.path.isdir(path) or path.name == RUN:
             return Run.load(path.parent if path.name == RUN else path)
     return None

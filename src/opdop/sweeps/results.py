@@ -80,12 +80,12 @@ def run_folders(folder: Path) -> list[Path]:
 
 def run_folders_in(folder: Path) -> list[Path]:
     """Return those of a folder's folders that hold a run or a checkpoint; hidden ones are left out."""
-    below = sorted(folder.iterdir()) if folder.is_dir() else []
+    below = sorted(folder.iterdir()) if os.path.isdir(folder) else []
     return [each for each in below if not each.name.startswith(".") and _has_run(each)]
 
 
 def _has_run(folder: Path) -> bool:
-    return (folder / RUN).exists() or (folder / CHECKPOINT).exists()
+    return os.path.exists(folder / RUN) or os.path.exists(folder / CHECKPOINT)
 
 
 @dataclass(frozen=True)
@@ -227,10 +227,10 @@ def _row(key: str, about: Summary) -> dict[str, Any]:
 def _read_single(place: Path) -> Summary | Underway:
     """Return the run that `opdop run --out` keeps in a folder, or how far it is if it has not reached its end."""
     checkpoint = place / CHECKPOINT
-    if not checkpoint.exists():
+    if not os.path.exists(checkpoint):
         return summary(Run.load(place))
     config = read_config(place)
-    if (place / RUN).exists():
+    if os.path.exists(place / RUN):
         run = Run.load(place)
         if run.config == config:
             return summary(run)

@@ -47,7 +47,7 @@ def perform(job: RunConfig, folder: str, failures: int) -> Outcome:
     Raises SweepError if the folder cannot be found or written.
     """
     store, key = Store(Path(folder)), key_of(job)
-    if not (store.folder / MANIFEST).exists():
+    if not os.path.exists(store.folder / MANIFEST):
         raise SweepError(
             f"the worker on {os.uname().nodename} does not see {folder}: all machines need the sweep's folder at the "
             "same path, as on a shared disk."

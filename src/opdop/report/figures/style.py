@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def check_target(file: Path) -> Path:
         raise InvalidParameterError(
             f"{str(file)!r} is not a name for a figure; expected a file ending in {', '.join(KINDS)}."
         )
-    if not file.absolute().parent.is_dir():
+    if not os.path.isdir(file.absolute().parent):
         raise InvalidParameterError(f"cannot write {str(file)!r}: there is no folder {str(file.parent)!r}.")
     return file
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -185,7 +186,7 @@ def collect(folder: str | Path) -> Collection:
 
     """
     root = folder_at(folder)
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise InvalidParameterError(f"there is no folder {str(root)!r}; expected one with runs (`opdop run --out`).")
     found: dict[str, Run] = {}
     missing = []
@@ -209,7 +210,7 @@ def realised_runs(folder: str | Path) -> dict[str, Run]:
     """Return the run in a folder, or all runs below it, by place; empty if the model of one of them is known."""
     root = folder_at(folder)
     found = {}
-    for place in _places(root) if root.is_dir() else ():
+    for place in _places(root) if os.path.isdir(root) else ():
         with contextlib.suppress(OpdopError):
             run = Run.load(place)
             if run.optimum is not None:
@@ -266,7 +267,7 @@ def _checked(run: Run) -> Run:
 
 def _places(root: Path) -> list[Path]:
     """Return the folder itself if it holds a run, otherwise those of its folders, or of a sweep's, that do."""
-    return [root] if (root / RUN).exists() else run_folders_in(root / RUNS) + run_folders_in(root)
+    return [root] if os.path.exists(root / RUN) else run_folders_in(root / RUNS) + run_folders_in(root)
 
 
 def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
