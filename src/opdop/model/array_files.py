@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
-from opdop.model.errors import InvalidModelError, OpdopError
+from opdop.model.errors import InvalidModelError, InvalidParameterError, OpdopError
 from opdop.model.validation import check_memory, printable, shown
 
 _LARGEST_FILE = 64 * 2**30
@@ -40,6 +41,23 @@ def _write(path: Path, write: Callable[[BinaryIO], Any]) -> None:
         raise OpdopError(f"{printable(str(path))} cannot be written: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def reading(source: Path, what: str) -> Iterator[None]:
+    """Turn whatever a reader of the file `source` raises into one line that says why it holds no `what`.
+
+    Raises InvalidParameterError if the file is missing or cannot be read, and InvalidModelError otherwise.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InvalidParameterError(f"there is no file {printable(str(error.filename or source))}.") from error
+    except OSError as error:
+        raise InvalidParameterError(f"{printable(str(source))} cannot be read: {error.strerror or error}.") from error
+    except (Exception, RecursionError) as error:  # a malicious file can make the readers raise any error
+        reason = printable(" ".join(str(error).split()))[:400].rstrip(".") or type(error).__name__
+        raise InvalidModelError(f"{printable(str(source))} holds no {what}: {reason}.") from error
 
 
 def read_npz(path: Path, *, allowed: Set[str]) -> dict[str, Any]:

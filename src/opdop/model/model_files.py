@@ -14,12 +14,12 @@ import numpy as np
 from scipy import sparse
 
 from opdop.kernels.transitions import Dense
-from opdop.model.array_files import read_npz, write_npz
+from opdop.model.array_files import read_npz, reading, write_npz
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display, Quantity
 from opdop.model.errors import InvalidModelError, InvalidParameterError, suggestion
 from opdop.model.prism_files import read_prism
-from opdop.model.validation import as_number, as_size, printable, shown
+from opdop.model.validation import as_number, as_size, shown
 
 FORMAT = "opdop.model/1"
 SUFFIXES = (".npz", ".toml", ".json")
@@ -75,15 +75,8 @@ def load_model(path: str | Path) -> TabularCMDP:
     """
     source = _path(path)
     readers: dict[str, Callable[[Path], TabularCMDP]] = {".npz": _from_npz, ".toml": _from_text, ".json": _from_text}
-    try:
+    with reading(source, "model"):
         return readers[source.suffix](source)
-    except FileNotFoundError as error:
-        raise InvalidParameterError(f"there is no file {printable(str(error.filename or source))}.") from error
-    except OSError as error:
-        raise InvalidParameterError(f"{printable(str(source))} cannot be read: {error.strerror or error}.") from error
-    except (Exception, RecursionError) as error:  # a malicious file can make the readers raise any error
-        reason = printable(" ".join(str(error).split()))[:400].rstrip(".") or type(error).__name__
-        raise InvalidModelError(f"{printable(str(source))} holds no model: {reason}.") from error
 
 
 def _path(path: Any) -> Path:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opdop.model.array_files import read_npz, write_npz, write_text
+from opdop.model.array_files import read_npz, reading, write_npz, write_text
 from opdop.model.errors import InvalidModelError, InvalidParameterError
 from opdop.model.spaces import Space
-from opdop.model.validation import Floats, printable, shown
+from opdop.model.validation import Floats, shown
 
 if TYPE_CHECKING:
     from opdop.model.policy import PolicyMixture, TabularPolicy
@@ -51,7 +51,7 @@ def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
     from opdop.model.policy import PolicyMixture, TabularPolicy  # late: they use this module
 
     source = _path(path)
-    try:
+    with reading(source, "policy"):
         if source.stat().st_size > _LARGEST_FILE or not os.path.isfile(source):
             raise InvalidModelError("it is no regular file, or too large")
         header, weights, tables = (_read_json if source.suffix == ".json" else _read_npz)(source)
@@ -62,13 +62,6 @@ def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
         space = None if header.get("space") is None else Space.of(header["space"])
         policies = [TabularPolicy(table, space=space) for table in tables]
         return policies[0] if len(policies) == 1 else PolicyMixture(policies, weights)
-    except FileNotFoundError as error:
-        raise InvalidParameterError(f"there is no file {printable(str(source))}.") from error
-    except OSError as error:
-        raise InvalidParameterError(f"{printable(str(source))} cannot be read: {error.strerror or error}.") from error
-    except (Exception, RecursionError) as error:  # a malicious file can make the readers raise any error
-        reason = printable(" ".join(str(error).split()))[:300].rstrip(".") or type(error).__name__
-        raise InvalidModelError(f"{printable(str(source))} holds no policy: {reason}.") from error
 
 
 def _path(path: Any) -> Path:
