@@ -161,6 +161,9 @@ def _practical(
     noise_scale: float = 0.1,
     noise_visits: float = 6.0,
     pooled_visits: float = 1.0,
+    doubt: float = 0.05,
+    trust_growth: float = 0.2,
+    noise_doubt: float = 0.3,
 ) -> Constants:
     # `python -m studies.general` chose the defaults: docs/practical.md. None depends on the number of episodes.
     given = dict(locals())
@@ -173,7 +176,9 @@ def _practical(
         dual_step_size=dual_step_scale,
         mixing=1.0,
         dual_bound=_dual_bound(task, dual_bound),
-        radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits, pools=True),
+        radius=SpanRadius(
+            radius_scale, linear_radius_scale, noise, optimistic_init, visits, trust_growth, doubt,
+            noise_doubt / doubt if task.noisy else 0.0, pools=True),
         ridge=ridge_scale,
         damping=damping,
         relative=True,

@@ -126,6 +126,9 @@ class SpanRadius:
     noise: float = 0.0
     optimistic_init: float = 0.0
     trusted_from: float = 1.0
+    trust_growth: float = 0.0
+    doubt: float = 0.0
+    signal_doubt: float = 0.0
     pools: bool = False  # whether visits are pooled where the task is stationary
 
     @property

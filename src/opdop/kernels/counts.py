@@ -1,7 +1,7 @@
 """Algorithm 3: optimistic policy evaluation from counts, which are stored in one of two forms.
 
 A `CountTable` has a cell for every transition and is read in one vectorised pass. `CountLists` store only the
-transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus, 0, H-h), and V = <Q, policy>, for J signals.
+transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus + doubt, 0, H-h), and V = <Q, policy>, for J signals.
 Pairs are laid out by action, a*S + x, as in all learning kernels. Counts have L stages of their own: L = H, or L = 1
 where the visits of all stages are pooled, because the kernel is stationary.
 
@@ -20,6 +20,7 @@ from numba.extending import overload
 from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
 from opdop.kernels.sums import add_compensated
+from opdop.kernels.trust import Trust, count_stages, renew_visited
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
 # inlined.
@@ -40,7 +41,8 @@ class Visits(NamedTuple):
     width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
     radii: np.ndarray  # [H]
     ridge: float
-    trusted_from: float  # visits from which on a pair's estimate is used; before, its width stays the first one
+    doubt: np.ndarray  # [L, S*A]: added to the estimate as a share of the range of the values that follow
+    trust: Trust
 
 
 class BallVisits(NamedTuple):
@@ -110,12 +112,16 @@ def evaluate(counts, policy, q, v):
     H, A, S = policy.shape
     flat_q = q.reshape(J, H, A * S)
     block = states_at_once(counts)
-    totals = np.empty((J, A * S))
+    totals, spans = np.empty((J, A * S)), np.zeros(J)
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         k = stored_stage(h, visits.number.shape[0])
+        if visits.trust.doubt_scale > 0.0:
+            for j in range(J):
+                following = _span(v[j, h + 1], visits.touched[h + 1]) if h < H - 1 else 0.0
+                spans[j] = following + visits.trust.signal_span
         for x in range(0, S, block):
             after = min(x + block, S)
             if visits.touched[h, x:after].any():
@@ -135,11 +141,23 @@ def evaluate(counts, policy, q, v):
                             totals[j, first:last],
                             visits.inverse[k, first:last],
                             visits.width[k, first:last],
+                            visits.doubt[k, first:last],
                             visits.radii[h],
+                            spans[j],
                             float(H - h),
                             flat_q[j, h, first:last],
                         )
                     average(q[j, h], policy[h], x, after, v[j, h])
+
+
+@njit(cache=True, fastmath=False)
+def _span(v, touched):
+    """Return the range of the values v [S] of the states that were visited."""
+    low, high = math.inf, -math.inf
+    for x in range(v.shape[0]):
+        if touched[x]:
+            low, high = min(low, v[x]), max(high, v[x])
+    return max(high - low, 0.0)
 
 
 @njit(cache=True, fastmath=False)
@@ -155,11 +173,11 @@ def clip_value(value, top):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def _estimate_optimistically(totals, inverse, width, radius, top, q):
+def _estimate_optimistically(totals, inverse, width, doubt, radius, span, top, q):
     """Write Q of some pairs, from the sums of their signals and of the values of their successors."""
     for pair in range(q.shape[0]):
         bonus = radius * width[pair]  # line 6
-        q[pair] = clip_value(totals[pair] * inverse[pair] + 2.0 * bonus, top)  # line 7
+        q[pair] = clip_value(totals[pair] * inverse[pair] + 2.0 * bonus + span * doubt[pair], top)  # line 7
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -270,6 +288,7 @@ def _touch(touched, h, x, stages):
 def count_visit(visits, h, x, pair, observed):
     """Count one visit and its observed signals [J]."""
     k = stored_stage(h, visits.number.shape[0])
+    is_new = not visits.touched[h, x]
     _touch(visits.touched, h, x, visits.number.shape[0])
     visits.number[k, pair] += 1.0
     for j in range(observed.shape[0]):
@@ -278,13 +297,13 @@ def count_visit(visits, h, x, pair, observed):
             visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j]
         )
     visits.inverse[k, pair] = 1.0 / (visits.number[k, pair] + visits.ridge)
-    if visits.number[k, pair] >= visits.trusted_from:
-        visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
+    renew_visited(visits, h, k, x, pair, is_new)
 
 
 @njit(cache=True, fastmath=False)
 def _count_visits(visits, states, actions, observed):
     S = visits.touched.shape[1]
+    count_stages(visits, actions.shape[0])
     for h in range(actions.shape[0]):
         count_visit(visits, h, states[h], actions[h] * S + states[h], observed[:, h])
 
