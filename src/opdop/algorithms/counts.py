@@ -57,8 +57,8 @@ def _trust(rule: Any) -> dict[str, float]:
     for name, field, least in (
         ("trusted_from", "least", 1.0),
         ("trust_growth", "growth", 0.0),
-        ("doubt", "doubt_scale", 0.0),
-        ("signal_doubt", "signal_span", 0.0),
+        ("value_doubt", "value_doubt", 0.0),
+        ("signal_doubt", "signal_doubt", 0.0),
     ):
         found[field] = as_number(name, getattr(rule, name, least), f"a number, at least {least:g}")
         if not least <= found[field] < math.inf:
@@ -75,8 +75,8 @@ def no_visits(
     *,
     least: float = 1.0,
     growth: float = 0.0,
-    doubt_scale: float = 0.0,
-    signal_span: float = 0.0,
+    value_doubt: float = 0.0,
+    signal_doubt: float = 0.0,
 ) -> kernel.Visits:
     """Return the counts of pairs before the first episode, with L = `stages` or H; first_widths and radii are [H].
 
@@ -97,8 +97,8 @@ def no_visits(
         trust=Trust(
             least=least,
             growth=growth,
-            doubt_scale=doubt_scale,
-            signal_span=signal_span,
+            value_doubt=value_doubt,
+            signal_doubt=signal_doubt,
             first_width=first_widths[:L].copy(),
             state_number=np.zeros((L, S)),
             unvisited=np.where(np.arange(L) < H - 1, S, 0),
@@ -298,7 +298,7 @@ class Counts:
             kernel.renew_balls(visits)
             visits.refuted[:] = 0
         else:
-            renew_all(visits, self.ridge, float(self.declared))
+            renew_all(visits, float(self.declared))
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
         self._counts = self._stored(visits, row, successor, seen)
 
@@ -355,7 +355,7 @@ def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) ->
         visits.upper[:, :, pairs] = task.rest[:, None, None]
         kernel.renew_balls(visits)
     else:
-        renew_all(visits, visits.ridge, float(visits.number.sum()))
+        renew_all(visits, float(visits.number.sum()))
     rows = (S * A * np.arange(L)[:, None] + pairs).ravel()
     return rows, np.full(L * A, x), np.full(L * A, total // L)
 

@@ -1,7 +1,7 @@
 """Algorithm 3: optimistic policy evaluation from counts, which are stored in one of two forms.
 
 A `CountTable` has a cell for every transition and is read in one vectorised pass. `CountLists` store only the
-transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus + doubt, 0, H-h), and V = <Q, policy>, for J signals.
+transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus + doubt, 0, H-h) and V = <Q, policy> of J signals.
 Pairs are laid out by action, a*S + x, as in all learning kernels. Counts have L stages of their own: L = H, or L = 1
 where the visits of all stages are pooled, because the kernel is stationary.
 
@@ -20,7 +20,7 @@ from numba.extending import overload
 from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
 from opdop.kernels.sums import add_compensated
-from opdop.kernels.trust import Trust, count_stages, renew_visited
+from opdop.kernels.trust import Trust, renew_visited
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
 # inlined.
@@ -41,7 +41,7 @@ class Visits(NamedTuple):
     width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
     radii: np.ndarray  # [H]
     ridge: float
-    doubt: np.ndarray  # [L, S*A]: added to the estimate as a share of the range of the values that follow
+    doubt: np.ndarray  # [L, S*A]: of the estimate; see `opdop.kernels.trust`
     trust: Trust
 
 
@@ -107,30 +107,34 @@ def evaluate(counts, policy, q, v):
 
     Blocks of states that were never visited keep the optimistic q and v that the caller wrote there.
     """
+    # Arrays are taken out of the tuples once: each access counts references to all arrays of a tuple.
     visits = counts.visits
-    J = q.shape[0]
+    touched, sums, radii = visits.touched, visits.sums, visits.radii
+    inverse, width, doubt = visits.inverse, visits.width, visits.doubt
+    L, J = visits.number.shape[0], q.shape[0]
     H, A, S = policy.shape
     flat_q = q.reshape(J, H, A * S)
     block = states_at_once(counts)
     totals, spans = np.empty((J, A * S)), np.zeros(J)
+    value_doubt, signal_doubt = visits.trust.value_doubt, visits.trust.signal_doubt
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
-        k = stored_stage(h, visits.number.shape[0])
-        if visits.trust.doubt_scale > 0.0:
+        k = stored_stage(h, L)
+        if value_doubt > 0.0 or signal_doubt > 0.0:
             for j in range(J):
-                following = _span(v[j, h + 1], visits.touched[h + 1]) if h < H - 1 else 0.0
-                spans[j] = following + visits.trust.signal_span
+                following = _span(v[j, h + 1], touched[h + 1]) if h < H - 1 else 0.0
+                spans[j] = value_doubt * following + signal_doubt
         for x in range(0, S, block):
             after = min(x + block, S)
-            if visits.touched[h, x:after].any():
+            if touched[h, x:after].any():
                 # The pairs of a whole stage form one piece; those of a block of states form one piece per action.
                 pieces, pairs = (1, A * S) if after - x == S else (A, after - x)
                 for j in range(J):
                     for piece in range(pieces):
                         first = piece * S + x
-                        _copy(visits.sums[j, k, first : first + pairs], totals[j, first : first + pairs])
+                        _copy(sums[j, k, first : first + pairs], totals[j, first : first + pairs])
                 if h < H - 1:
                     for piece in range(pieces):
                         add_expected(counts, h, piece * S + x, pairs, v, totals)
@@ -139,10 +143,10 @@ def evaluate(counts, policy, q, v):
                         first, last = piece * S + x, piece * S + x + pairs
                         _estimate_optimistically(
                             totals[j, first:last],
-                            visits.inverse[k, first:last],
-                            visits.width[k, first:last],
-                            visits.doubt[k, first:last],
-                            visits.radii[h],
+                            inverse[k, first:last],
+                            width[k, first:last],
+                            doubt[k, first:last],
+                            radii[h],
                             spans[j],
                             float(H - h),
                             flat_q[j, h, first:last],
@@ -271,7 +275,7 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
             one[pair] = total
 
 
-@overload(add_expected, jit_options={"fastmath": _EXACT})
+@overload(add_expected, jit_options={"fastmath": _EXACT}, inline="always")
 def _overload_add_expected(counts, h, first, pairs, v, totals):
     return by_form(counts, _table_add_expected, _lists_add_expected)
 
@@ -285,27 +289,26 @@ def _touch(touched, h, x, stages):
 
 
 @njit(cache=True, fastmath=False)
-def count_visit(visits, h, x, pair, observed):
-    """Count one visit and its observed signals [J]."""
-    k = stored_stage(h, visits.number.shape[0])
-    is_new = not visits.touched[h, x]
-    _touch(visits.touched, h, x, visits.number.shape[0])
-    visits.number[k, pair] += 1.0
-    for j in range(observed.shape[0]):
-        # Compensated, because rounding errors of 10^8 additions would add up.
-        visits.sums[j, k, pair], visits.lost[j, k, pair] = add_compensated(
-            visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j]
-        )
-    visits.inverse[k, pair] = 1.0 / (visits.number[k, pair] + visits.ridge)
-    renew_visited(visits, h, k, x, pair, is_new)
+def count_pairs(visits, states, actions, observed):
+    """Count the visits of an episode and its observed signals [J, H]."""
+    touched, number, sums, lost = visits.touched, visits.number, visits.sums, visits.lost
+    inverse, width, ridge = visits.inverse, visits.width, visits.ridge
+    S, L, J = touched.shape[1], number.shape[0], observed.shape[0]
+    for h in range(actions.shape[0]):
+        k, pair = stored_stage(h, L), actions[h] * S + states[h]
+        _touch(touched, h, states[h], L)
+        number[k, pair] += 1.0
+        for j in range(J):
+            # Compensated, because rounding errors of 10^8 additions would add up.
+            sums[j, k, pair], lost[j, k, pair] = add_compensated(sums[j, k, pair], lost[j, k, pair], observed[j, h])
+        inverse[k, pair] = 1.0 / (number[k, pair] + ridge)
+        width[k, pair] = math.sqrt(inverse[k, pair])
 
 
 @njit(cache=True, fastmath=False)
 def _count_visits(visits, states, actions, observed):
-    S = visits.touched.shape[1]
-    count_stages(visits, actions.shape[0])
-    for h in range(actions.shape[0]):
-        count_visit(visits, h, states[h], actions[h] * S + states[h], observed[:, h])
+    count_pairs(visits, states, actions, observed)
+    renew_visited(visits, states, actions)
 
 
 @njit(cache=True, fastmath=False)
