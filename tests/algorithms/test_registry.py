@@ -5,12 +5,14 @@ import pytest
 
 import opdop
 from opdop.algorithms import Algorithm, Preset, Task, find
+from opdop.algorithms.constants import ALGORITHM_1
 from opdop.algorithms.preset_makers import Presets
 from opdop.algorithms.registry import algorithm
 from opdop.runs import train
 
 NAMES = sorted(opdop.algorithms())
-PLANNERS = ["optimistic", "replan"]  # with presets of their own: see test_replanning.py
+SHARED = [name for name in NAMES if opdop.algorithms()[name].presets is ALGORITHM_1]
+OWN = [(name, preset) for name in NAMES if name not in SHARED for preset in opdop.algorithms()[name].presets.makes]
 PROBLEMS = {"one constraint": ("random-tabular", {}), "linear": ("random-mixture", {"states": 6, "stages": 3})}
 
 
@@ -26,7 +28,7 @@ def test_an_algorithm_runs_and_the_same_seed_gives_the_same_bits(name: str, kind
     runs = [train(cmdp, name, episodes=60, seed=seed) for seed in (1, 1, 2)]
     assert runs[0].history.equals(runs[1].history)
     assert np.array_equal(runs[0].policy.table, runs[1].policy.table)
-    assert not np.array_equal(runs[0].history["reward"], runs[2].history["reward"])
+    assert not runs[0].history.equals(runs[2].history)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +44,7 @@ def test_step_by_step_and_compiled_give_the_same_bits(name: str, kind: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
     cmdp = problem("linear")
-    task = Task.of(cmdp, episodes=50)
+    task = Task.of(cmdp, episodes=50, baseline=find(name).needs_baseline)
     learner, other = (find(name).build(task, "practical") for _ in range(2))
     simulator = opdop.ModelSimulator(cmdp, seed=3)
     for _ in range(20):
@@ -56,7 +58,7 @@ def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
         other.learn(episode)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in PLANNERS])
+@pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("preset", ["paper", "certified", "practical", "scaled"])
 def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
     constants = train(problem("linear"), name, episodes=3, preset=preset).constants
@@ -65,6 +67,15 @@ def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: 
     balls = constants["radius"]["rule"] == "BallRadius"
     for number in (*steps, *(("log_sets", "signal_log_sets") if balls else ("ridge", "first_radius", "last_radius"))):
         assert np.isfinite(constants[number]), number
+
+
+@pytest.mark.parametrize(("name", "preset"), OWN)
+def test_every_preset_of_its_own_is_stored_with_its_parameters(name: str, preset: str):
+    constants = train(problem("linear"), name, episodes=3, preset=preset).constants
+    parameters = opdop.algorithms()[name].presets.parameters(preset)
+    assert constants["preset"] == preset
+    assert {key: constants[key] for key in parameters} == parameters
+    assert opdop.algorithms()[name].presets.summary(preset)
 
 
 def test_two_algorithms_of_one_name_are_an_error():

@@ -52,7 +52,7 @@ def generate_columns(oracle: Oracle) -> MixedCorners:
     greedy = oracle.best(reward, second=1.0 - reward)
     pool = [greedy, *(oracle.best(prices, second=reward) for prices in np.eye(1 + I)[1:])]
 
-    weights = _widen_gap(oracle, pool)
+    weights = widen_gap(oracle, pool)
     slater = weights @ _totals(pool)
     slack = float((slater[1:] - oracle.thresholds).min())
     slater_gap = settle_slater_gap(oracle, slack, slater[1:])
@@ -74,8 +74,11 @@ def generate_columns(oracle: Oracle) -> MixedCorners:
     )
 
 
-def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
-    """Add columns until a mixture of the pool has the largest possible smallest slack; return its weights."""
+def widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
+    """Add columns to a pool until a mixture of it has the largest smallest slack; return the weights.
+
+    `oracle` finds the columns.
+    """
     thresholds, H = oracle.thresholds, oracle.horizon
     reward = np.eye(1 + len(thresholds))[0]
     exactly = False
