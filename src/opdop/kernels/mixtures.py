@@ -107,7 +107,7 @@ def _find_scales(slacks, rewards, widens):
     return scales, worth if worth > 0.0 else 1.0
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _entry(slacks, scales, j, r):
     """Return the entry of variable j in row r; the last row is that of the shares."""
     I = slacks.shape[1]
@@ -120,7 +120,7 @@ def _entry(slacks, scales, j, r):
     return -1.0 if j == -(1 + r) else 0.0
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _invert_basis(slacks, scales, basis, square, inverse):
     """Write the inverse of the basis, by Gauss and Jordan's elimination; return False if it is singular."""
     n = basis.shape[0]
@@ -151,7 +151,7 @@ def _invert_basis(slacks, scales, basis, square, inverse):
     return True
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _choose_entering(slacks, rewards, widens, scales, worth, y, least, first):
     """Return the variable that gains most, or the first that gains (Bland's rule); the gap if none does.
 
@@ -178,7 +178,7 @@ def _choose_entering(slacks, rewards, widens, scales, worth, y, least, first):
     return entering
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _choose_leaving(slacks, scales, widens, basis, inverse, entering, along):
     """Return the place in the basis that the entering variable takes, -1 if there is none; fills along [I+1]."""
     n = basis.shape[0]
@@ -199,7 +199,7 @@ def _choose_leaving(slacks, scales, widens, basis, inverse, entering, along):
     return leaving
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _refine(slacks, scales, basis, inverse, missing, x):
     """Write the values of the basic variables, x [I+1], with one step of refinement: nearly tied rows need it."""
     n = basis.shape[0]
