@@ -36,9 +36,10 @@ class Table:
         return float(np.mean(costs)) / case.uniform_cost if costs else float("nan")
 
     def mean(self, setting: Setting, episodes: int, *, late: bool = False) -> float:
-        """Return the geometric mean of the shares over all problems of this length."""
+        """Return the geometric mean of the shares over all problems of this length that the setting was run on."""
         cases = [case for case in self.cases if episodes in case.lengths(self.lengths)]
-        shares = [max(self.share(setting, case, episodes, late=late), LEAST) for case in cases]
+        found = [self.share(setting, case, episodes, late=late) for case in cases]
+        shares = [max(share, LEAST) for share in found if not np.isnan(share)]
         return float(np.exp(np.mean(np.log(shares)))) if shares else float("nan")
 
     def violations(self, setting: Setting, episodes: int, *, late: bool = False) -> list[float]:

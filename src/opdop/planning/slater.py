@@ -6,7 +6,7 @@ import numpy as np
 
 from opdop.model import Problem, TabularPolicy, as_tabular
 from opdop.model.validation import Floats
-from opdop.planning.column_generation import widen_gap
+from opdop.planning.column_generation import max_slack_corners
 from opdop.planning.optimum import MixedCorners, ModelOracle, mix_corners
 
 
@@ -18,9 +18,10 @@ def max_slack_policy(problem: Problem) -> tuple[TabularPolicy, Floats]:
     """
     cmdp = as_tabular(problem)
     oracle = ModelOracle(cmdp)
-    reward = np.eye(1 + cmdp.num_constraints)[0]
-    pool = [oracle.best(prices, second=reward) for prices in np.eye(1 + cmdp.num_constraints)[1:]]
-    weights = np.ones(1) if cmdp.num_constraints == 1 else widen_gap(oracle, pool)
+    if cmdp.num_constraints == 1:
+        pool, weights = [oracle.best([0.0, 1.0], second=[1.0, 0.0])], np.ones(1)
+    else:
+        pool, weights = max_slack_corners(oracle)
     mixture = MixedCorners.of(
         pool,
         weights,
