@@ -50,7 +50,9 @@ class TripleQConstants:
             least = 0.0 if name in ("bonus", "extra_bonus", "margin") else math.ulp(0.0)
             value = as_number(name, getattr(self, name), "a finite number")
             if not value >= least:
-                raise InvalidParameterError(f"{name} is {value}; expected a number, {'above' if least else 'at least'} 0.")
+                raise InvalidParameterError(
+                    f"{name} is {value}; expected a number, {'above' if least else 'at least'} 0."
+                )
         if self.frame < 1:
             raise InvalidParameterError(f"frame is {self.frame}; expected at least 1 episode.")
 

@@ -33,7 +33,9 @@ def _nothing(task: Task, dual_bound: float | None) -> None:
     """It has no constants."""
 
 
-@algorithm("uniform", summary="Plays every action with the same probability: a baseline", presets={"practical": _nothing})
+@algorithm(
+    "uniform", summary="Plays every action with the same probability: a baseline", presets={"practical": _nothing}
+)
 def uniform(task: Task, preset: Preset) -> ReplanningLearner:
     """Return the learner; its data can be certified as any other's."""
     return ReplanningLearner(task, UniformPlanner(), growth=_NEVER, constants={"preset": preset.name})

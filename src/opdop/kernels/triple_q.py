@@ -31,7 +31,6 @@ class TripleQ(NamedTuple):
     frame: int  # episodes of a frame
 
 
-
 @njit(cache=True, fastmath=False)
 def act_greedily_in(learner, h, x):
     """Make the policy in one state greedy for Q + (Z / eta) C."""
