@@ -69,7 +69,8 @@ class Table:
     def print_settings(self, settings: Sequence[Setting]) -> None:
         """Print one row for each setting, the best first."""
         each = [f"K {length:,}" for length in self.lengths]
-        columns = [*each, *(f"late {name}" for name in each), "hard violation", "late hard violation", "spread", "problems"]
+        violations = "hard violation", "late hard violation"
+        columns = [*each, *(f"late {name}" for name in each), *violations, "spread", "problems"]
         print(f"\n| setting | {' | '.join(columns)} |\n|---|" + "--:|" * len(columns))
         for setting in sorted(settings, key=self.overall):
             cells = [self.mean(setting, length, late=late) for late in (False, True) for length in self.lengths]

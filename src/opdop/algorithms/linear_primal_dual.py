@@ -186,7 +186,7 @@ class LinearPrimalDual:
         """Return the soft-max policy for the data and the multiplier; the same one until `learn` is called."""
         if self._proposed is None:
             soft_max_loop.evaluate_softly(self._arrays(), self._learner())
-            self._proposed = TabularPolicy.trusted(by_action(self._by_action))
+            self._proposed = TabularPolicy.trusted(by_action(self._by_action.copy()))
         return self._proposed
 
     def learn(self, episode: Episode) -> None:
@@ -296,8 +296,8 @@ def linear_features(task: Task) -> Floats | None:
         return None
     if task.is_continuous or not isinstance(features.form, Embedded):
         raise InvalidParameterError(
-            f"`linear-primal-dual` is for linear MDPs, P(y | x, a) = <phi(x, a), mu(y)>, with finitely many states, but "
-            f"the features of this task are {features!r}. Expected an embedding or no features; `opdop-lstd` takes all."
+            f"`linear-primal-dual` is for linear MDPs, P(y | x, a) = <phi(x, a), mu(y)>, with finitely many states; but"
+            f" the features of this task are {features!r}. Expected an embedding or none; `opdop-lstd` takes all."
         )
     left, varphi = features.form.left, features.varphi
     weights = np.linalg.lstsq(left.T, varphi.T, rcond=None)[0]
