@@ -94,10 +94,10 @@ def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> SoftMaxCons
 def _practical(
     task: Task,
     dual_bound: float | None,
-    step_scale: float = 10.0,
-    dual_step_scale: float = 1.0,
+    step_scale: float = 30.0,
+    dual_step_scale: float = 0.5,
     radius_scale: float = 0.03,
-    ridge_scale: float = 0.01,
+    ridge_scale: float = 0.001,
 ) -> SoftMaxConstants:
     """The theorem's step sizes and a radius of H, times factors that `python -m studies.general` chose."""
     given = {name: value for name, value in locals().items() if name.endswith("_scale")}

@@ -91,11 +91,11 @@ def _paper(task: Task, dual_bound: float | None) -> TripleQConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    eta_scale: float = 0.3,
-    bonus_scale: float = 0.01,
-    extra_scale: float = 0.01,
-    margin_scale: float = 0.003,
-    frame_scale: float = 0.3,
+    eta_scale: float = 0.1,
+    bonus_scale: float = 0.001,
+    extra_scale: float = 0.001,
+    margin_scale: float = 0.03,
+    frame_scale: float = 0.15,
 ) -> TripleQConstants:
     """The paper's powers of K, with factors that `python -m studies.general` chose; has no guarantee."""
     given = {name: value for name, value in locals().items() if name.endswith("_scale")}
