@@ -96,7 +96,7 @@ def _practical(
     dual_bound: float | None,
     step_scale: float = 30.0,
     dual_step_scale: float = 0.5,
-    radius_scale: float = 0.03,
+    radius_scale: float = 0.02,
     ridge_scale: float = 0.001,
 ) -> SoftMaxConstants:
     """The theorem's step sizes and a radius of H, times factors that `python -m studies.general` chose."""

@@ -69,7 +69,7 @@ class TripleQConstants:
 
 
 def _frame(task: Task, scale: float = 1.0) -> int:
-    return max(1, int(scale * task.episodes**FRAME_EXPONENT))
+    return max(1, round(float(scale * task.episodes**FRAME_EXPONENT)))
 
 
 def _paper(task: Task, dual_bound: float | None) -> TripleQConstants:
