@@ -34,6 +34,7 @@ def test_another_seed_gives_another_run(name: str):
 def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
     constants = train(problem("one constraint"), name, episodes=3, preset=preset).constants
     assert constants["preset"] == preset
+    assert find(name).presets.summary(preset)
     for parameter, value in find(name).presets.parameters(preset).items():
         assert constants.get(parameter, value) == value
     for number in ("failure_probability", "planned_episodes", "slater_gap"):

@@ -15,7 +15,7 @@ from opdop.testing.cases import names
 from opdop.testing.checks import CHECKS
 
 ALGORITHMS = sorted(opdop.algorithms())
-UNABLE = {"uniform", "oppo"}  # one does not learn, the other does not see the constraints
+UNABLE = {"uniform"}
 ONE = ["one constraint"]
 
 

@@ -116,9 +116,9 @@ class TripleQ:
     """Learns Q-values of reward and utility from each episode, and acts greedily for their sum, weighted by a queue.
 
     >>> import opdop
-    >>> run = opdop.train("media-streaming", "triple-q", episodes=100)
+    >>> run = opdop.train("media-streaming", "triple-q", preset="paper", episodes=100)
     >>> run.constants["frame"]
-    4
+    16
 
     Args:
         task: what the learner is told; it must have one constraint and finitely many states.

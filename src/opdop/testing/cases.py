@@ -77,7 +77,7 @@ def random_problem(
 
 
 def _made(problem: Problem, **told: Any) -> tuple[Problem, Task]:
-    return problem, Task.of(problem, episodes=PLANNED, **told)
+    return problem, Task.of(problem, episodes=PLANNED, baseline=True, **told)
 
 
 _CASES: Mapping[str, Callable[[], tuple[Problem, Task]]] = {

@@ -326,19 +326,20 @@ CHECKS: Mapping[str, Callable[[Subject], None]] = {
 
 
 def learns(build: Callable[[Task], Any]) -> None:
-    """Raise Failure unless the second half of the episodes of an easy problem costs less than the uniform policy.
+    """Raise Failure unless the second half of the episodes of an easy problem costs at most 0.9 of what the uniform policy costs.
 
     The cost is the mean regret, and the violation of the mean utility times twice the optimum's multiplier.
     """
-    cmdp = random_problem(3, 3, 2, seed=5)
+    cmdp = random_problem(2, 2, 5, seed=1)
     optimum = solve(cmdp)
 
     def cost(reward: float, utility: float) -> float:
         return optimum.value - reward + 2.0 * float(optimum.dual[0]) * max(float(cmdp.thresholds[0]) - utility, 0.0)
 
-    run = train(cmdp, build(Task.of(cmdp, episodes=LEARNING_EPISODES)), episodes=LEARNING_EPISODES)
+    run = train(cmdp, build(Task.of(cmdp, episodes=LEARNING_EPISODES, baseline=True)), episodes=LEARNING_EPISODES)
     late = run.history.filter(run.history["episode"] > LEARNING_EPISODES // 2)
     found = cost(*(float(late[name].to_numpy().mean()) for name in ("reward", "utility_0")))
-    uniform = evaluate(cmdp, np.full((3, 3, 2), 0.5))
+    uniform = evaluate(cmdp, np.full((2, 2, 5), 0.2))
     most = cost(uniform.reward, float(uniform.utilities[0]))
-    _expect(found < most, f"late episodes cost {found:.3g} on an easy problem; expected less than uniform's {most:.3g}")
+    words = f"late episodes cost {found:.3g} on an easy problem; expected at most 0.9 of uniform's {most:.3g}"
+    _expect(found <= 0.9 * most, words)
