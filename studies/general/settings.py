@@ -13,7 +13,13 @@ from studies.general.cases import Case
 FIRST_EDITION = "opdop:scaled"  # of `practical`
 PLANNED = ("paper", "certified", "scaled")  # presets whose constants depend on the planned number of episodes
 # Algorithms whose `practical` constants depend on it too.
-PLANNED_ALGORITHMS = ("opt-primal-dual", "optpess-primal-dual", "regularised-primal-dual")
+PLANNED_ALGORITHMS = (
+    "linear-primal-dual",
+    "opt-primal-dual",
+    "optpess-primal-dual",
+    "regularised-primal-dual",
+    "triple-q",
+)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Algorithm:
     def preset(
         self, name: str, parameters: Mapping[str, float] | None = None, dual_bound: float | None = None
     ) -> Preset:
-        """Return one of the algorithm's presets, with parameters and a bound on the multipliers.
+        """Return one of the algorithm's presets by name, with parameters and `dual_bound`, a bound on the multipliers.
 
         Raises InvalidParameterError, with the nearest name, if there is no such preset or parameter.
         """
@@ -82,8 +82,8 @@ def algorithm(
 def algorithms() -> Mapping[str, Algorithm]:
     """Return the algorithms by name.
 
-    >>> sorted(algorithms())
-    ['opdop', 'opdop-lstd', 'oppo', 'optimistic', 'replan']
+    >>> algorithms()["uniform"].summary
+    'Plays every action with the same probability: a baseline'
     """
     package = importlib.import_module("opdop.algorithms")
     for module in pkgutil.iter_modules(package.__path__):
