@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import check_loop, check_state
-from opdop.algorithms.task import Task, by_action, swapped
+from opdop.algorithms.task import Task, swapped
 from opdop.confidence import Observations
 from opdop.kernels import loops
 from opdop.kernels.empirical_rows import renew_all, renew_visited
@@ -51,6 +51,7 @@ class CountingPeer:
         self.constants = dict(constants)
         self.episodes = 0
         self._chosen = False
+        renew_all(counts.arrays, peer.rows)  # some are known before the first episode
 
     def propose(self) -> TabularPolicy:
         """Return the policy of the next episode; the same one until `learn` is called."""
@@ -59,7 +60,7 @@ class CountingPeer:
             check_state(arrays, self.counts.q, self.counts.v, self.task)
             choose_policy(self.peer, arrays, self.episodes)
             self._chosen = True
-        return TabularPolicy.trusted(by_action(self.peer.policy))
+        return TabularPolicy.trusted(np.array(swapped(self.peer.policy), order="C"))
 
     def learn(self, episode: Episode) -> None:
         """Count the episode played with the policy proposed last.

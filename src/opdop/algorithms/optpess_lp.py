@@ -87,8 +87,8 @@ def _paper(task: Task, dual_bound: float | None) -> OptPessConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.01,
-    bonus_scale: float = 0.01,
+    radius_scale: float = 0.00001,
+    bonus_scale: float = 1.0,
     growth: float = GROWTH,
 ) -> OptPessConstants:
     """Narrower widths, a smaller bonus and fewer plans: leaves the baseline soon, no guarantee."""

@@ -67,14 +67,15 @@ def _paper(task: Task, dual_bound: float | None) -> RegularisedConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    step_scale: float = 3.0,
-    regularisation_scale: float = 0.01,
+    step_scale: float = 3000.0,
+    regularisation_scale: float = 0.1,
     radius_scale: float = 0.0001,
 ) -> RegularisedConstants:
     """Eta = step_scale / (H (1 + bound) sqrt(K)), tau and bonus times factors, pooled visits; no guarantee."""
     tau = regularisation_scale * task.episodes ** (-1.0 / 7.0)
     bound = _bound(task, dual_bound, tau)
     eta = step_scale / (task.horizon * (1.0 + bound) * math.sqrt(task.episodes))
+    eta = min(eta, 0.5 / tau)  # the powers 1 - eta tau stay positive
     return RegularisedConstants(eta, tau, bound, HoeffdingRadius(radius_scale, pools=True))
 
 

@@ -17,8 +17,8 @@ from opdop.model.validation import Floats, check_memory
 class BernsteinSet:
     """All kernels with |P(y) - P_n(y)| <= width(y) = scale (sqrt(4 P_n(y) (1 - P_n(y)) L / n) + 14 L / (3 n)).
 
-    The row of a pair that was never visited may be any distribution; its widths are those of n = 1, and together at
-    least 1. By the inequality of Maurer and Pontil (2009), with scale = 1 and L = log(2 N / delta) all of N such
+    The row of a pair that was never visited may be any distribution; its widths are those of n = 1.
+    By the inequality of Maurer and Pontil (2009), with scale = 1 and L = log(2 N / delta) all of N such
     intervals contain their probabilities at once with probability at least 1 - 2 delta.
 
     Attributes:
@@ -49,7 +49,7 @@ class BernsteinSet:
         lower = np.where(visited, np.maximum(means - widths, 0.0), 0.0)
         upper = np.where(visited, np.minimum(means + widths, 1.0), 1.0)
         object.__setattr__(self, "signal_up", np.zeros(0))
-        object.__setattr__(self, "widths", np.maximum(widths.sum(axis=1), data.number == 0))
+        object.__setattr__(self, "widths", widths.sum(axis=1))
         object.__setattr__(self, "_lower", lower)
         object.__setattr__(self, "_room", upper - lower)
 
