@@ -53,7 +53,7 @@ def dual_step_size(task: Task, dual_bound: float) -> float:
 
 
 def _paper(task: Task, dual_bound: float | None) -> PrimalDualConstants:
-    """The theorem's step sizes and bonus, derived in docs/algorithms/opt-primal-dual.md."""
+    """The step sizes and the bonus that the theorem needs; learns very slowly."""
     rho = bound_multipliers(task, dual_bound)
     return PrimalDualConstants(policy_step_size(task, rho), dual_step_size(task, rho), rho, L1BonusRadius(), {})
 

@@ -44,7 +44,7 @@ class OptPessPrimalDualConstants:
 
 
 def _paper(task: Task, dual_bound: float | None) -> OptPessPrimalDualConstants:
-    """The theorem's bonus, pessimism and step, as derived in docs/algorithms/optpess-primal-dual.md."""
+    """The bonus, the pessimism and the step that the theorem needs; learns very slowly."""
     return OptPessPrimalDualConstants(1.0, 1.0, 1.0, pools=False)
 
 
