@@ -16,7 +16,7 @@ from tools import gallery
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 RENEW = "renew it with: make docs"
 RUN_PICTURE = "media-streaming-run.svg"  # README.md has the command that draws it
 PATH_PICTURE = "media-streaming-path.svg"  # docs/report.md has the commands that draw it

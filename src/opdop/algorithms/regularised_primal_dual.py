@@ -69,8 +69,8 @@ def _paper(task: Task, dual_bound: float | None) -> RegularisedConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    step_scale: float = 10000.0,
-    dual_step_scale: float = 1.0,
+    step_scale: float = 1000.0,
+    dual_step_scale: float = 100.0,
     regularisation_scale: float = 0.03,
     radius_scale: float = 0.00001,
 ) -> RegularisedConstants:
