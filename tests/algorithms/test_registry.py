@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import opdop
-from opdop.algorithms import Task, find
+from opdop.algorithms import Algorithm, Preset, Task, find
+from opdop.algorithms.preset_makers import Presets
 from opdop.algorithms.registry import algorithm
 from opdop.runs import train
 
@@ -86,3 +87,40 @@ def test_a_given_simulator_plays_on_with_its_own_stream():
     assert seeded[0].equals(seeded[1])
     assert seeded[0].equals(train(cmdp, episodes=30, seed=7).history)
     assert not seeded[0].equals(seeded[2])
+
+
+# Presets of their own
+
+
+def _own(task: Task, dual_bound: float | None, width: float = 2.0, spare: float = 0.0) -> dict[str, object]:
+    """Where the numbers come from.
+
+    More about them.
+    """
+    return {"width": width, "spare": spare, "dual_bound": dual_bound, "horizon": task.horizon}
+
+
+def test_an_algorithm_may_have_presets_and_parameters_of_its_own():
+    own = Algorithm("mine", "a summary", lambda task, preset: preset.constants(task), Presets("mine", {"wide": _own}))
+    task = Task.of(problem("linear"), episodes=5)
+    assert own.build(task, "wide") == {"width": 2.0, "spare": 0.0, "dual_bound": None, "horizon": 3}
+    assert own.build(task, own.preset("wide", {"width": 3.0, "spare": 0.0}, 7.0))["dual_bound"] == 7.0
+    assert own.presets.parameters("wide") == {"width": 2.0, "spare": 0.0}
+    assert own.presets.summary("wide") == "Where the numbers come from"
+    for name, parameters, said in (
+        ("practical", {}, "`mine` has no preset 'practical'; it has wide"),
+        ("wide", {"wdth": 1.0}, "'wide' of `mine` has no parameter 'wdth'; it has width, spare. Did you mean 'width'"),
+        ("wide", {"width": 0.0}, "width is 0.0; expected a positive number"),
+        ("wide", {"width": "much"}, "width is 'much'; expected a positive number"),
+        ("wide", [1.0], "parameters are"),
+    ):
+        with pytest.raises(opdop.InvalidParameterError, match=said):
+            own.preset(name, parameters)
+    with pytest.raises(opdop.InvalidParameterError, match="`mine` has no preset 'paper'"):
+        own.build(task, Preset("paper"))  # of Algorithm 1
+
+
+def test_doubling_has_the_presets_of_its_algorithm():
+    assert find("doubling:replan").presets is find("replan").presets
+    with pytest.raises(opdop.InvalidParameterError, match="`replan` has no preset 'paper'"):
+        train(problem("linear"), "doubling:replan", episodes=5, preset="paper")
