@@ -69,8 +69,8 @@ class Task:
     stationary_signals: bool = False
     absorbing: int | None = None  # the state in which an episode has ended; nothing need be learnt about it
     rest: Floats | None = None  # [1+I], the signals of each stage in that state
-    first_visits: NDArray[np.int64] | None = None  # [S]; None if `initial` is known exactly
     baseline: Baseline | None = None  # a policy that is known to be safe, which few algorithms need
+    first_visits: NDArray[np.int64] | None = None  # [S]; None if `initial` is known exactly
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
