@@ -1,19 +1,27 @@
-"""Episodes per second of the peers in the compiled loop, against their public implementations."""
+"""Episodes per second of the algorithms of other papers, against their public implementations where there are any."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
 
+from benchmarks.bench_learn import dense_model
 from opdop.model import LinearCMDP, TabularCMDP
 from opdop.model.features import embedding
 from opdop.runs import train
 
-# Episodes per second of public implementations, measured on a machine with two cores as in issue 17.
-PUBLIC = {"triple-q": 480, "linear-primal-dual": 680}
-AIM = 50
+# Algorithm, presets, sizes S A H, episodes; the public implementation's episodes per second at these sizes, as measured
+# on such a machine (issue 17), or None.
+CASES = (
+    ("opdop", ("practical",), (30, 3, 10), 20_000, None),
+    ("opt-primal-dual", ("paper", "practical"), (30, 3, 10), 20_000, 2_800.0),
+    ("optpess-primal-dual", ("paper", "practical"), (30, 3, 10), 20_000, None),
+    ("regularised-primal-dual", ("paper", "practical"), (30, 3, 10), 20_000, None),
+    ("dope", ("paper", "practical"), (10, 2, 10), 2_000, 7.0),
+    ("optpess-lp", ("paper", "practical"), (10, 2, 10), 2_000, None),
+    ("posterior", ("paper", "practical"), (10, 2, 10), 2_000, None),
+)
+AIM = 50.0  # times the public implementation
 
 
 def grid(side: int = 18, horizon: int = 25) -> TabularCMDP:
@@ -40,29 +48,38 @@ def linear(states: int = 100, actions: int = 3, horizon: int = 4, dimension: int
     return LinearCMDP(embedding(phi, mu, phi), theta, reward, utility, 0.4 * horizon)
 
 
-MODELS: dict[str, tuple[str, Callable[[], TabularCMDP], int]] = {
-    "triple-q": ("S324 A4 H25", grid, 100_000),
-    "linear-primal-dual": ("S100 A3 H4 d5", linear, 40_000),
-}
+MODEL_FREE = (
+    ("triple-q", "S324 A4 H25", grid(), 100_000, 480.0),
+    ("linear-primal-dual", "S100 A3 H4 d5", linear(), 40_000, 680.0),
+)
 
 
 def episodes_per_second(cmdp: TabularCMDP, algorithm: str, episodes: int, measure_every: int) -> float:
     """Return the speed of the fastest of three new runs."""
+    episodes = episodes if measure_every > 1 else episodes // 4
     options = {"records": 10, "measure_every": measure_every}
     train(cmdp, algorithm, episodes=20, **options)  # compile
     return episodes / min(train(cmdp, algorithm, episodes=episodes, **options).seconds for _ in range(3))
 
 
 def main() -> None:
-    for name, (sizes, make, episodes) in MODELS.items():
-        cmdp = make()
-        learning = episodes_per_second(cmdp, name, episodes, measure_every=1000)
-        measuring = episodes_per_second(cmdp, name, episodes // 4, measure_every=1)
-        ratios = f"{learning / PUBLIC[name]:.0f} and {measuring / PUBLIC[name]:.0f} times the public {PUBLIC[name]:,}"
-        print(
-            f"  {name} {sizes}: {learning:9,.0f} episodes/s learning, {measuring:9,.0f} with every policy measured: "
-            f"{ratios} (aim: learning at least {AIM} times)"
-        )
+    """Print the episodes per second of each algorithm, every episode measured exactly, on one core."""
+    print("new runs, every episode measured exactly, one core; `paper` of the planners plans before every episode")
+    for name, presets, (S, A, H), episodes, public in CASES:
+        cmdp = dense_model(S, A, H)
+        for preset in presets:
+            train(cmdp, name, episodes=20, preset=preset, records=10)  # compile
+            seconds = min(train(cmdp, name, episodes=episodes, preset=preset, records=10).seconds for _ in range(3))
+            rate = episodes / seconds
+            line = f"  {name:24} {preset:10} S{S} A{A} H{H}: {rate:10,.0f} episodes/s"
+            if public is not None:
+                line += f", public {public:,.0f}: {rate / public:6.1f} times (aim: {AIM:g})"
+            print(line, flush=True)
+    print("model-free and linear, practical: learning only (one policy in 1,000 measured), and with all measured")
+    for name, sizes, cmdp, episodes, public in MODEL_FREE:
+        rates = [episodes_per_second(cmdp, name, episodes, every) for every in (1000, 1)]
+        words = ", ".join(f"{rate:9,.0f} episodes/s, {rate / public:5.1f} times" for rate in rates)
+        print(f"  {name:24} {sizes}: {words} the public {public:,.0f} (aim: learning {AIM:g})", flush=True)
 
 
 if __name__ == "__main__":
