@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import overload
 from opdop.kernels.sums import add_compensated
 from opdop.kernels.trust import Trust, renew_visited
 
@@ -154,7 +154,7 @@ def evaluate(counts, policy, q, v):
                     average(q[j, h], policy[h], x, after, v[j, h])
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _span(v, touched):
     """Return the range of the values v [S] of the states that were visited."""
     low, high = math.inf, -math.inf
@@ -164,7 +164,7 @@ def _span(v, touched):
     return max(high - low, 0.0)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _copy(source, target):
     for n in range(source.shape[0]):
         target[n] = source[n]
@@ -176,7 +176,7 @@ def clip_value(value, top):
     return min(max(value, 0.0), top)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def _estimate_optimistically(totals, inverse, width, doubt, radius, span, top, q):
     """Write Q of some pairs, from the sums of their signals and of the values of their successors."""
     for pair in range(q.shape[0]):
@@ -184,7 +184,7 @@ def _estimate_optimistically(totals, inverse, width, doubt, radius, span, top, q
         q[pair] = clip_value(totals[pair] * inverse[pair] + 2.0 * bonus + span * doubt[pair], top)  # line 7
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def average(q, policy, first, last, v):
     """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
     mean = v[first:last]
@@ -275,12 +275,12 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
             one[pair] = total
 
 
-@overload(add_expected, jit_options={"fastmath": _EXACT}, inline="always")
+@overload(add_expected, fastmath=_EXACT, allocates=False)
 def _overload_add_expected(counts, h, first, pairs, v, totals):
     return by_form(counts, _table_add_expected, _lists_add_expected)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _touch(touched, h, x, stages):
     """Note a visit to a state at stage h, and at all stages that share its counts."""
     if not touched[h, x]:
@@ -288,7 +288,7 @@ def _touch(touched, h, x, stages):
             touched[k, x] = True
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def count_pairs(visits, states, actions, observed):
     """Count the visits of an episode and its observed signals [J, H]."""
     touched, number, sums, lost = visits.touched, visits.number, visits.sums, visits.lost
@@ -305,7 +305,7 @@ def count_pairs(visits, states, actions, observed):
         width[k, pair] = math.sqrt(inverse[k, pair])
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def _count_visits(visits, states, actions, observed):
     count_pairs(visits, states, actions, observed)
     renew_visited(visits, states, actions)

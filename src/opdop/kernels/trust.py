@@ -35,13 +35,13 @@ class Trust(NamedTuple):
     total: np.ndarray  # [1]: observed visits of all pairs
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def doublings(number):
     """Return log2 of a number, rounded down, and -1 if it is below 1."""
     return (np.float64(max(number, 0.5)).view(np.int64) >> 52) - 1023
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def trusted_from(visits, k):
     """Return the visits from which on the pairs at stage k are trusted."""
     trust = visits.trust
@@ -50,13 +50,13 @@ def trusted_from(visits, k):
     return max(trust.least, trust.growth * (1 + doublings(trust.total[0] / visits.number.size)))
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def doubted(n, state_number, mean_number, actions):
     """Return how much an estimate from n visits is doubted: log2+(max(n(x), its mean) / (A n)) / n."""
     return max(doublings(max(state_number, mean_number)) - doublings(actions * n), 0) / n
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def renew_pairs(visits, k, first, step):
     """Write the widths and the doubts of the pairs first, first + step, ... at stage k."""
     S, pairs = visits.touched.shape[1], visits.number.shape[1]
@@ -69,7 +69,7 @@ def renew_pairs(visits, k, first, step):
             visits.doubt[k, pair] = doubted(n, state_number[pair % S], mean, pairs // S)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def renew_visited(visits, states, actions):
     """Write the widths and the doubts that an episode has changed, after its visits were counted."""
     trust = visits.trust
