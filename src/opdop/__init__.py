@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
     from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
-    from opdop.interop import from_gymnasium, register_envs
+    from opdop.interop import from_functions, from_gymnasium, register_envs
     from opdop.model import (
         ContinuousCMDP,
         ContinuousSimulator,
@@ -79,6 +79,7 @@ __all__ = [
     "certify",
     "environments",
     "evaluate",
+    "from_functions",
     "from_gymnasium",
     "load_model",
     "load_policy",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import opdop
 from opdop import Episode, InvalidParameterError, ModelSimulator, Run, Task, make, train
 from opdop.cli.application import app
-from opdop.runs.summary_text import batch_means
+from opdop.runs.realised import batch_means
 from opdop.runs.unknown_model import FIRST_BOUND, PATIENCE, GrowingBound
 
 

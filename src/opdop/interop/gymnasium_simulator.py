@@ -58,8 +58,8 @@ class GymnasiumSimulator:
         self.rest: Floats | None = maps.rest
         self.thresholds, self.noisy = maps.thresholds, True
         self.stationary = True  # a step does not see the stage
-        self.generator = as_generator(seed)
-        env.reset(seed=int(self.generator.integers(2**31)))
+        self.generator: np.random.Generator
+        self.reseed(seed)
         self.initial = self._estimate_initial(resets) if initial is None else np.append(initial, 0.0)
 
     def _estimate_initial(self, resets: int) -> Floats:
@@ -114,6 +114,11 @@ class GymnasiumSimulator:
             raise InvalidModelError(f"step() has returned {shown(found)}; expected five entries, or six with a cost.")
         return Transition(observation, action, float(reward), after, bool(terminated), info), bool(truncated), own
 
+    def reseed(self, seed: int) -> None:
+        """Begin the random streams of the actions and of the environment that belong to a seed."""
+        self.generator = as_generator(seed)
+        self.env.reset(seed=int(self.generator.integers(2**31)))
+
     def state(self) -> dict[str, Any]:
         """Return the random streams as JSON data; call it between episodes."""
         return {
@@ -128,4 +133,5 @@ class GymnasiumSimulator:
 
     def __repr__(self) -> str:
         sizes = f"{self.num_states} states, {self.num_actions} actions, {self.horizon} stages"
-        return f"GymnasiumSimulator({self.display.name!r}: {sizes}, {len(self.thresholds)} constraints)"
+        many = f"{len(self.thresholds)} constraint{'' if len(self.thresholds) == 1 else 's'}"
+        return f"{type(self).__name__}({self.display.name!r}: {sizes}, {many})"

@@ -18,7 +18,7 @@ from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
 from opdop.model.linear import NO_MODEL, check_integrals, read_weights, signal_tables
-from opdop.model.policy import Policy
+from opdop.model.policy import Policy, TabularPolicy
 from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
@@ -231,7 +231,10 @@ class ContinuousSimulator:
         self.generator = as_generator(seed)
 
     def play(self, policy: Policy) -> Episode:
-        """Play one episode of a policy that has probabilities at every state, as continuous learners do; return it.
+        """Play one episode of a policy and return it.
+
+        The policy has probabilities at every state, as continuous learners do, or is a table of cells, as that of a
+        run.
 
         Raises InvalidModelError if the policy returns no probabilities at a state.
         """
@@ -310,7 +313,9 @@ def _chances(policy: Any, stage: int, state: Floats, A: int) -> Floats:
     """Return a policy's action probabilities [A] at a state; raise InvalidModelError if they are not probabilities."""
     if not isinstance(policy, Policy):
         raise InvalidModelError(f"policy is {shown(policy)}; expected one with probabilities(stage, state).")
-    chances = as_vector("the policy", call("the policy", policy.probabilities, stage, state), A, "A")
+    # The policy of a run, or of a file, is a table of cells.
+    asked = policy.space.state(state) if isinstance(policy, TabularPolicy) and policy.space is not None else state
+    chances = as_vector("the policy", call("the policy", policy.probabilities, stage, asked), A, "A")
     if chances.min() < 0.0 or abs(chances.sum() - 1.0) > ROW_SUM_TOLERANCE:
         raise InvalidModelError(
             f"at stage {stage}, state {state} the policy is {shown(chances)}; expected probabilities."

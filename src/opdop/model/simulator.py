@@ -67,6 +67,15 @@ class DescribedSimulator(Simulator, Protocol):
 
 
 @runtime_checkable
+class ReseedableSimulator(Simulator, Protocol):
+    """A simulator whose random stream can be begun anew, so that a run depends on its own seed alone."""
+
+    def reseed(self, seed: int) -> None:
+        """Begin the random stream that belongs to a seed."""
+        ...
+
+
+@runtime_checkable
 class KnownSimulator(Simulator, Protocol):
     """A simulator that says which problem it plays, so that policies can be measured exactly."""
 

@@ -8,13 +8,10 @@ import numpy as np
 
 from opdop.model import Quantity
 from opdop.model.display import worth
-from opdop.model.validation import Floats
+from opdop.runs.realised import batch_means
 
 if TYPE_CHECKING:
     from opdop.runs.run import Run
-
-_BATCHES = 20  # of the second half, for the standard error of its mean
-_CONFIDENCE = 0.95
 
 
 def summary_text(run: Run) -> str:
@@ -46,30 +43,6 @@ def _realised(run: Run) -> list[str]:
         second = f"{late}{spread} {quantity.unit}".rstrip()
         lines.append(f"{_bound(run, j)}: {every} on average, {second} in the second half")
     return lines
-
-
-def batch_means(run: Run) -> tuple[Floats, Floats]:
-    """Return the mean realised totals of the second half of a run [1+I], and the half widths of 95% intervals [1+I].
-
-    The intervals are those of Student's t over the means of 20 batches. They describe the policies as they were played,
-    and are no guarantee. They are NaN where fewer than two batches were recorded.
-    """
-    names = ["total_realised_reward", *(f"total_realised_utility_{i}" for i in range(len(run.thresholds)))]
-    episodes = np.concatenate([[0.0], run.episodes])
-    sums = np.array([np.concatenate([[0.0], run.history[name].to_numpy()]) for name in names])
-    last = int(episodes[-1])
-    wanted = np.unique(np.linspace(last // 2, last, _BATCHES + 1).round())
-    ends = np.unique(np.searchsorted(episodes, wanted))
-    lengths = np.diff(episodes[ends])
-    batches = np.diff(sums[:, ends], axis=1) / lengths
-    n = len(lengths)
-    if n < 2:
-        return run.average.totals, np.full(len(names), np.nan)
-    means = batches @ lengths / lengths.sum()
-    from scipy import stats  # late: loading it takes long
-
-    quantile = float(stats.t.ppf(0.5 + _CONFIDENCE / 2.0, n - 1))
-    return means, quantile * batches.std(axis=1, ddof=1) / np.sqrt(n)
 
 
 def _bound(run: Run, j: int) -> str:

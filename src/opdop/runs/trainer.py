@@ -21,6 +21,7 @@ from opdop.algorithms.sizes import as_learner, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
 from opdop.confidence import Certificate, Certifier, Observations, Regressions
 from opdop.confidence.data import Data, confidence_set
+from opdop.envs.own_problems import is_code
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
@@ -32,6 +33,7 @@ from opdop.model import (
     OpdopError,
     PolicyMixture,
     Problem,
+    ReseedableSimulator,
     Simulator,
     Space,
     TabularCMDP,
@@ -40,7 +42,7 @@ from opdop.model import (
 )
 from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
-from opdop.model.validation import Floats, call, printable, shown
+from opdop.model.validation import Floats, call, first_index, number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -48,7 +50,7 @@ from opdop.runs.checkpoint import (
     ResumableSimulator,
     facts_of,
     fingerprint,
-    resumable,
+    stream_seed,
 )
 from opdop.runs.config import RunConfig
 from opdop.runs.files import (
@@ -137,8 +139,11 @@ class Trainer:
             self.display = display_of(self.simulator, task)
             self.origin["task"] = facts_of(self.simulator, task)
         self.task = task
+        # A function's parameters stay as they were given: its defaults are known only to who runs it.
+        given = config.problem == self.display.name and is_code(config.problem)
+        parameters = config.problem_parameters if given else self.display.parameters
         self.config = config.but(
-            problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
+            problem=self.display.name, problem_parameters=parameters, planned_episodes=task.episodes
         )
         check_room(task, 3.0, "the policies of the run")
         self.learner: Any = self._build() if learner is None else as_learner(learner, task)
@@ -161,6 +166,14 @@ class Trainer:
                 f"{'until' if config.until else 'certificates'}, or use another algorithm."
             )
         self.seconds = 0.0
+        self.resumed: list[int] = []  # the episodes after which the simulator's stream was begun anew
+        if known is None:
+            self._reseed(0)
+
+    def _reseed(self, episode: int) -> None:
+        """Begin the simulator's stream that belongs to the run's seed and an episode, if it can be."""
+        if isinstance(self.simulator, ReseedableSimulator):
+            call("reseed() of the simulator", self.simulator.reseed, stream_seed(self.config.seed, episode))
 
     def _build(self) -> Any:
         config = self.config
@@ -278,6 +291,7 @@ class Trainer:
                 f"play() has returned {shown(episode)}; expected an opdop.Episode with signals [1+I,H] = "
                 f"[{1 + I},{self.task.horizon}]."
             )
+        self._check_ranges(episode)
         self.learner.learn(episode)
         self.policy = table  # only now: an episode that cannot be used leaves the run as it was
         totals = self._measure(self.policy, episode)
@@ -290,6 +304,22 @@ class Trainer:
                 f"the learner's diagnostics are {shown(diagnostics)}; expected numbers by name."
             ) from error
         self.recorder.add(totals, numbers[:, : 1 + I], numbers[:, 1 + I :])
+
+    def _check_ranges(self, episode: Episode) -> None:
+        """Raise InvalidModelError, in own units, if a reward or a cost is outside the range that the units imply."""
+        signals = np.asarray(episode.signals)
+        if signals.dtype.kind not in "iuf" or ((signals >= 0.0) & (signals <= 1.0)).all():
+            return
+        bad = ~((signals >= 0.0) & (signals <= 1.0))
+        j, h = first_index(bad)
+        quantity = self.display.quantities[j]
+        low, high = (quantity.offset / self.task.horizon + quantity.scale * end for end in (0.0, 1.0))
+        value = quantity.offset / self.task.horizon + quantity.scale * float(signals[j, h])
+        raise InvalidModelError(
+            f"at stage {h} the {quantity.name} is {number(value)} {quantity.unit}".rstrip()
+            + f" (signals[{j}, {h}] is {number(float(signals[j, h]))}); expected a number in its range, "
+            f"[{number(min(low, high))}, {number(max(low, high))}]."
+        )
 
     def _table(self, policy: Any) -> Floats:
         """Return the table [H, S, A] of a policy that a learner proposes."""
@@ -350,7 +380,7 @@ class Trainer:
         else:
             mixture = PolicyMixture(self.reservoir).with_space(self.space)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
-        return Run(
+        run = Run(
             history=self.recorder.history(),
             policy=policy,
             mixture=mixture,
@@ -360,13 +390,17 @@ class Trainer:
             thresholds=np.array(self.task.thresholds),
             display=self.display,
             config=self.config.but(episodes=self.target),
-            origin=dict(self.origin),
+            origin={**self.origin, **({"resumed": list(self.resumed)} if self.resumed else {})},
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
-            snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
+            snapshot=self.snapshot(),
             observations=self._observations(),
             certificates=self._certificates(),
+            simulator=self.simulator,
         )
+        if wanted := self.config.evaluation_episodes:
+            run = replace(run, evaluation=run.evaluate_episodes(wanted, seed=self.config.seed))
+        return run
 
     def _observations(self) -> Data | None:
         """Return the learner's data, with what the task declares about them."""
@@ -389,7 +423,8 @@ class Trainer:
             "origin": plain(self.origin),
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
-            "simulator": resumable(self.simulator).state(),
+            "simulator": self.simulator.state() if isinstance(self.simulator, ResumableSimulator) else None,
+            "resumed": list(self.resumed),
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
@@ -468,7 +503,12 @@ class Trainer:
             raise OpdopError(f"the saved seconds are {seconds!r}; expected a number, at least 0.")
         self.seconds = float(seconds)
         self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
-        resumable(self.simulator).restore(meta["simulator"])
+        self.resumed = [int(episode) for episode in meta.get("resumed", ())]
+        if isinstance(self.simulator, ResumableSimulator):
+            self.simulator.restore(meta["simulator"])
+        elif episodes:
+            self._reseed(episodes)
+            self.resumed.append(episodes)
 
 
 def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimulator]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from opdop.algorithms import Learner, Task
 from opdop.algorithms.sizes import as_task
-from opdop.envs import make
+from opdop.envs import make_trainable
 from opdop.model import (
     InvalidParameterError,
     Problem,
@@ -55,6 +55,7 @@ def train(
     certificates: int = 0,
     measure_every: int = 1,
     records: int = 1000,
+    evaluation_episodes: int = 0,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     start: Run | None = None,
@@ -93,8 +94,13 @@ def train(
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
         records: the number of episodes that the history keeps; its sums contain all episodes.
+        evaluation_episodes: after the last episode, play so many fresh ones with the final policy; `run.evaluation` has
+            their mean totals with intervals, also where the model is not known. See `Run.evaluate_episodes`.
         checkpoint: a folder. The run is saved there every `checkpoint_seconds`, and when it is interrupted. Called
-            again with the same arguments, it continues from there and gives the same result as without interruption.
+            again with the same arguments, it continues from there and gives the same result as without interruption,
+            bit for bit. Of a simulator that has no `state` and `restore`, only the learner, its data and the history
+            are bit for bit; its random stream begins anew, from the run's seed and the episode if it has `reseed`, and
+            the summary of the run says so.
             On Ctrl-C or SIGTERM the run is saved and ends after the current piece. If the folder cannot be written,
             the run ends with an error, and the previous checkpoint stays. Only one process at a time may use a folder,
             and it may hold nothing of another run.
@@ -154,11 +160,11 @@ def execute(
         piece = whole(1, MOST_EPISODES)("piece", piece)
     folder = None if checkpoint is None else as_folder("checkpoint", checkpoint)
     if problem is None:
-        problem = make(config.problem, **config.problem_parameters)
+        problem = make_trainable(config.problem, **config.problem_parameters)
     before = 0 if start is None else int(start.episodes[-1])
     whole(1, MOST_EPISODES)("episodes, with those of `start`,", before + config.episodes)
     with contextlib.nullcontext() if folder is None else owned(folder):
-        made = make(problem) if isinstance(problem, str) else problem
+        made = make_trainable(problem) if isinstance(problem, str) else problem
         trainer = Trainer(config, made, learner, task, before, compiled)
         if folder is not None:
             trainer.refuse_other_run(folder)

@@ -83,6 +83,26 @@ def display_of(simulator: Simulator, task: Task) -> Display:
     return Display.plain(task.num_constraints)
 
 
+class StandIn:
+    """Plays episodes that never leave the likeliest first state, for loading the kernels that a simulator needs."""
+
+    def __init__(self, simulator: DescribedSimulator) -> None:
+        self.horizon, self.num_states, self.num_actions = (
+            simulator.horizon,
+            simulator.num_states,
+            simulator.num_actions,
+        )
+        self.thresholds, self.initial, self.display = simulator.thresholds, simulator.initial, simulator.display
+        self.noisy, self.stationary = simulator.noisy, simulator.stationary
+        self.absorbing, self.rest = simulator.absorbing, simulator.rest
+
+    def play(self, policy: Any) -> Episode:
+        """Return an episode in one state, with one action and no signals; the policy is not used."""
+        states = np.full(self.horizon + 1, int(np.argmax(self.initial)))
+        signals = np.zeros((1 + len(self.thresholds), self.horizon))
+        return Episode(states, np.zeros(self.horizon, dtype=np.int64), signals)
+
+
 def build_growing(name: str, task: Task, preset: Preset) -> Any:
     """Return the learner of an algorithm with a growing bound on its multipliers, if it has multipliers."""
     learner = find(name).build(task, replace(preset, dual_bound=FIRST_BOUND))

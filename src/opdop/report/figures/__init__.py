@@ -4,6 +4,7 @@ from opdop.report.figures.certificates import certificate_figure, has_trail
 from opdop.report.figures.groups import metric_figure, multiplier_figure
 from opdop.report.figures.paths import Ground, View, close, ground, path_figure, whole
 from opdop.report.figures.problem import frontier, occupancy_map, picture
+from opdop.report.figures.realised import realised_figure
 from opdop.report.figures.run import run_figure
 from opdop.report.figures.style import KINDS, check_target, save
 
@@ -22,6 +23,7 @@ __all__ = [
     "occupancy_map",
     "path_figure",
     "picture",
+    "realised_figure",
     "run_figure",
     "save",
     "whole",

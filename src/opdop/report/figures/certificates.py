@@ -15,6 +15,7 @@ from opdop.model.validation import Floats
 from opdop.report.figures import style
 from opdop.report.figures.style import LOOK, log_episodes, write_title
 from opdop.report.summary.run_summary import RunSummary
+from opdop.runs import Run
 
 _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 2.25, 0.5, 0.12, 0.36, 0.62  # inches
 _TITLE = 46  # letters above a panel
@@ -22,8 +23,7 @@ _TITLE = 46  # letters above a panel
 
 def has_trail(summary: RunSummary) -> bool:
     """Return whether the run of a summary has recorded certificates at several sizes of its data."""
-    table = summary.run.certificates
-    return table is not None and len(table) > 1
+    return certified_curves(summary.run, 0) is not None
 
 
 @style_context(LOOK)
@@ -43,6 +43,19 @@ def certificate_figure(summary: RunSummary, signal: int) -> Figure:
     return figure
 
 
+def certified_curves(run: Run, signal: int) -> tuple[Floats, Floats] | None:
+    """Return the episodes and the certified bounds of a signal of the recommended policy, in own units.
+
+    None if the run has recorded no certificates, or one only.
+    """
+    table = run.certificates
+    if table is None or len(table) < 2:
+        return None
+    quantity = run.display.quantities[signal]
+    low = table["reward_lower" if signal == 0 else f"utility_lower_{signal - 1}"].to_numpy()
+    return np.asarray(table["episode"].to_numpy(), dtype=np.float64), quantity.offset + quantity.scale * low
+
+
 def title_of(quantity: Quantity) -> str:
     """Return the title of a panel about a quantity."""
     unit = f", {quantity.unit}" if quantity.unit and quantity.unit not in quantity.name else ""
@@ -59,8 +72,9 @@ def draw_certified(axes: Axes, summary: RunSummary, signal: int) -> None:
     """
     quantity = summary.run.display.quantities[signal]
     name = "reward" if signal == 0 else f"utility_{signal - 1}"
-    low = _shown(summary, "reward_lower" if signal == 0 else f"utility_lower_{signal - 1}", signal)
-    k, true = _column(summary, "episode"), _shown(summary, name, signal)
+    curves = certified_curves(summary.run, signal)
+    assert curves is not None
+    (k, low), true = curves, _shown(summary, name, signal)
     look: dict[str, Any] = {"linewidth": 1.3, "marker": "o", "markersize": 1.8}
     bound = "at most" if quantity.scale < 0.0 else "at least"
     if signal == 0:

@@ -18,14 +18,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from opdop.envs import environments
+from opdop.model.rounding import number, short_number
 from opdop.report.figures.groups import look_of
 from opdop.report.html import svg
 from opdop.report.html.pictures import Picture
 from opdop.report.summary import sentences
 from opdop.report.summary.groups import Collection, Group, Section, average_band, final_band, printable
 from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
-from opdop.report.summary.run_summary import value_text
-from opdop.report.summary.solution import better, number, setting_text, short_number, sizes_text
+from opdop.report.summary.run_facts import value_text
+from opdop.report.summary.solution import better, setting_text, sizes_text
 from opdop.report.summary.statistics import band
 from opdop.report.summary.verdicts import Verdict, verdicts
 from opdop.runs.files import file_name

@@ -7,8 +7,9 @@ from itertools import combinations
 
 import numpy as np
 
+from opdop.model.rounding import digits_for, plain
 from opdop.report.summary.groups import Metric, Section
-from opdop.report.summary.statistics import LEVEL, Difference, difference, digits_for, holm, plain
+from opdop.report.summary.statistics import LEVEL, Difference, difference, holm
 
 
 @dataclass(frozen=True)

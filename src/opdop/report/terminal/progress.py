@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from opdop.model import Quantity
-from opdop.report.summary.solution import number, short_number
+from opdop.model.rounding import number, short_number
 from opdop.runs import Progress
 
 # A run gets a bar if it is expected to take WORTH_SHOWING seconds, which is estimated after KNOWN_AFTER seconds.

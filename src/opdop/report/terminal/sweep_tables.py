@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opdop.model import Quantity
-from opdop.report.summary.solution import number
+from opdop.model.rounding import number
 from opdop.runs import RunConfig
 from opdop.sweeps import Failure, SweepProgress, short_key
 
