@@ -51,11 +51,10 @@ def report(
 
     Runs that differ only in their seed are one group; groups of one problem are
     compared. A run that cannot be read is listed with its error. Runs whose model
-    is not known have no optimum to be compared with: if there are no others, their
-    realised totals are printed instead.
+    is not known have no optimum to be compared with: they are shown with realised
+    totals, moving averages with intervals, and certified bounds.
     """
-    if not _say_realised(folder):
-        _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
+    _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
 
 
 @app.command()
@@ -116,11 +115,10 @@ def _spec(
     name: str, algorithms: str, seeds: int, episodes: str, preset: str, settings: list[str], parameters: list[str]
 ) -> Spec:
     """Return the sweep that makes the runs of a comparison."""
-    from opdop.envs import environments, make, parse
+    from opdop.envs import environment_of, parse
     from opdop.sweeps.spec import Spec
 
-    if name not in environments():
-        make(name)  # raises, with a suggestion, if it is no model file either
+    environment_of(name)  # raises, with a suggestion, if there is none
     chosen = [each.strip() for each in algorithms.split(",") if each.strip()]
     if not chosen:
         raise InvalidParameterError(f"--algorithms is {algorithms!r}; expected names, as in opdop,oppo.")
@@ -152,16 +150,6 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Return parameters in the form of a spec: "none" for None, and a list in a list, as a plain list is a grid."""
     listed = {key: [list(value)] if isinstance(value, tuple) else value for key, value in values.items()}
     return {key: "none" if value is None else value for key, value in listed.items()}
-
-
-def _say_realised(folder: Path) -> bool:
-    """Print the realised totals of the runs in a folder, and return True, if no run's model is known."""
-    from opdop.report.summary.groups import realised_runs
-
-    found = realised_runs(folder)
-    for place, run in found.items():
-        say(f"{place}: {run.summary()}" if len(found) > 1 else run.summary())
-    return bool(found)
 
 
 def _read(folder: Path) -> Collection:

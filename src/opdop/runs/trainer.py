@@ -132,10 +132,10 @@ class Trainer:
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
         else:
-            task = task_of(config, self.simulator, task, before)
-            config = config.but(
-                slater_gap=task.slater_gap, failure_probability=task.failure_probability, noisy=task.noisy
-            )
+            asked, task = task, task_of(config, self.simulator, task, before)
+            if asked is not None:
+                stated = {name: getattr(task, name) for name in ("slater_gap", "failure_probability", "noisy")}
+                config = config.but(**stated)
             self.display = display_of(self.simulator, task)
             self.origin["task"] = facts_of(self.simulator, task)
         self.task = task

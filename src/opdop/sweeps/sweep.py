@@ -50,6 +50,7 @@ def run_sweep(
     scheduler: str | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
     retry_failed: bool = False,
+    allow_code: bool = False,
 ) -> Sweep:
     """Make all runs of a spec, and return the sweep with their results.
 
@@ -67,12 +68,14 @@ def run_sweep(
         scheduler: the address of a Dask scheduler, whose workers see the folder at the same path.
         progress: called a few times a second.
         retry_failed: try failed runs again.
+        allow_code: let the TOML file name functions of yours, FILE.py:FUNCTION, as problems. They return a problem or a
+            simulator, and are run. Data that are given in Python may always name them.
 
     Raises InvalidParameterError for a wrong argument, a wrong spec or a folder with another sweep, and SweepError if
     the workers or the folder cannot be used.
     """
     if not isinstance(spec, Spec):
-        spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec)
+        spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec, allow_code=allow_code)
     store = Store(folder_at(out).absolute())
     backend = choose_backend(workers, executor, scheduler)
     at_once = True
@@ -184,7 +187,7 @@ def _check_grows(store: Store, spec: Spec, manifest: Mapping[str, Any]) -> None:
         before = Spec.of(manifest.get("spec", {}))
     elif os.path.lexists(folder / SPEC):
         with contextlib.suppress(InvalidParameterError):
-            before = Spec.read(folder / SPEC)
+            before = Spec.read(folder / SPEC, allow_code=True)
     there = store.names()
     if before is not None:
         theirs, ours = before.settings(), spec.settings()

@@ -76,7 +76,7 @@ def _draw_signal(axes: Axes, summary: RealisedSummary, signal: int) -> None:
         words = f"certified {'≤' if quantity.scale < 0.0 else '≥'}"
         axes.plot(at, low, color=style.GREEN, linewidth=1.1, marker="o", markersize=1.8, label=words, zorder=5)
     finish(axes, summary.episodes, axis_label(quantity))
-    drawn = [single, *([] if bounds is None else [bounds[1]]), *([[limit]] if signal else [])]
+    drawn: list[Floats] = [single, *([] if bounds is None else [bounds[1]]), np.array([limit] if signal else [])]
     bottom, top = (float(edge(np.concatenate(drawn))) for edge in (np.min, np.max))
     room = 0.06 * (top - bottom) or 1.0
     axes.set_ylim(bottom - room, top + room)  # early intervals may be far wider

@@ -16,7 +16,9 @@ from opdop.model import InvalidParameterError
 from opdop.model.rounding import digits_for, plain
 from opdop.model.validation import Floats
 from opdop.report.summary.run_facts import RunFacts
+from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.solution import Limit, better, both, problem_facts
+from opdop.runs import Run
 from opdop.runs.realised import MovingAverages, batch_means, moving_averages
 
 REALISED_FORMAT = "opdop.realised/1"
@@ -160,8 +162,6 @@ class RealisedSummary(RunFacts):
         }
 
 
-def summary_of(run: Any) -> Any:
+def summary_of(run: Run) -> RunSummary | RealisedSummary:
     """Return the summary of a run: a `RunSummary` if its model is known, otherwise a `RealisedSummary`."""
-    from opdop.report.summary.run_summary import RunSummary
-
     return RealisedSummary(run) if run.optimum is None else RunSummary(run)
