@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 from opdop.lazy import late_names
+from opdop.version import __version__ as __version__  # noqa: PLC0414 - the public name
 
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
-    from opdop.confidence import Certificate, Observations
+    from opdop.confidence import Certificate, Evaluation, Observations
     from opdop.envs import environments, make, solve
     from opdop.interop import from_functions, from_gymnasium, register_envs
     from opdop.model import (
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
         save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
+    from opdop.report import Comparison, compare, report
     from opdop.runs import Agent, Run, certify, train
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
+    from opdop.theory import verify_problems as verify
 else:
     __getattr__, __dir__ = late_names(__name__)
 
-__version__ = "0.1.0"
 
 __all__ = [
     "LSTD",
@@ -46,6 +48,7 @@ __all__ = [
     "OPPO",
     "Agent",
     "Certificate",
+    "Comparison",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -53,6 +56,7 @@ __all__ = [
     "Doubling",
     "Episode",
     "Estimates",
+    "Evaluation",
     "Evaluator",
     "InfeasibleError",
     "InvalidModelError",
@@ -77,6 +81,7 @@ __all__ = [
     "Values",
     "algorithms",
     "certify",
+    "compare",
     "environments",
     "evaluate",
     "from_functions",
@@ -85,8 +90,10 @@ __all__ = [
     "load_policy",
     "make",
     "register_envs",
+    "report",
     "save_model",
     "solve",
     "sweep",
     "train",
+    "verify",
 ]

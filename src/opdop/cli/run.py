@@ -204,7 +204,8 @@ def _compile(config: RunConfig, problem: Played) -> None:
 
     first = config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes, evaluation_episodes=0)
     with ThreadPoolExecutor(1) as worker:
-        done = worker.submit(execute, first, problem if isinstance(problem, Problem) else StandIn(problem))
+        played = problem if isinstance(problem, Problem) else StandIn(problem)
+        done = worker.submit(execute, first, played, progress=False)
         try:
             done.result(timeout=_SOON)
         except TimeoutError:

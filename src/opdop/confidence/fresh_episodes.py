@@ -14,6 +14,7 @@ import numpy as np
 from opdop.confidence.certificate import Certificate
 from opdop.kernels.transitions import draw
 from opdop.model import Display, Episode, InvalidModelError, PolicyMixture, Simulator
+from opdop.model.html_tables import html_table
 from opdop.model.rounding import digits_for
 from opdop.model.validation import Floats, as_size, call, check_failure_probability, shown
 
@@ -113,8 +114,6 @@ class Evaluation:
         return f"Evaluation({self.name} policy, {self.episodes:,} episodes of {self.display.name!r})"
 
     def _repr_html_(self) -> str:
-        from opdop.model.html_tables import html_table
-
         return html_table(repr(self), [line.split(": ", 1) for line in self.lines], self.lead)
 
 

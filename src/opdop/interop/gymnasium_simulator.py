@@ -8,6 +8,7 @@ import numpy as np
 
 from opdop.interop.gymnasium_costs import CostReader, SignalMaps, Transition
 from opdop.model import Display, Episode, InvalidModelError, Policy, PolicyMixture, Space
+from opdop.model.html_tables import html_table, problem_rows
 from opdop.model.policy import draw_action
 from opdop.model.validation import Floats, as_generator, call, restore_generator, shown
 
@@ -130,6 +131,10 @@ class GymnasiumSimulator:
         """Return to the random streams of a saved `state`; raises OpdopError if they are none."""
         restore_generator(self.generator, state["actions"])
         restore_generator(self.env.unwrapped.np_random, state["environment"])
+
+    def _repr_html_(self) -> str:
+        """Return the sizes, and each constraint in own units, as notebooks show it."""
+        return html_table(repr(self), problem_rows(self.display, self.thresholds), self.display.summary)
 
     def __repr__(self) -> str:
         sizes = f"{self.num_states} states, {self.num_actions} actions, {self.horizon} stages"

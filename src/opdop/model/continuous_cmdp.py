@@ -17,6 +17,7 @@ from opdop.model.densities import Density, draw_from, is_density, values_of
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.html_tables import html_table, problem_rows
 from opdop.model.linear import NO_MODEL, check_integrals, read_weights, signal_tables
 from opdop.model.policy import Policy, TabularPolicy
 from opdop.model.problem import Problem
@@ -209,6 +210,10 @@ class ContinuousCMDP:
         except InvalidModelError as error:
             raise InvalidModelError(f"{NO_MODEL}: {error}") from error
 
+    def _repr_html_(self) -> str:
+        """Return the sizes, and each constraint in own units, as notebooks show it."""
+        return html_table(repr(self), problem_rows(self.display, self.thresholds), self.display.summary)
+
     def __repr__(self) -> str:
         dim = self.features.nodes.dim
         space = "[0, 1]" if dim == 1 else f"[0, 1]^{dim}"
@@ -229,6 +234,9 @@ class ContinuousSimulator:
         self.problem: Problem = problem
         self.noisy = as_flag("noisy", noisy)
         self.generator = as_generator(seed)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.continuous!r}{', noisy' if self.noisy else ''})"
 
     def play(self, policy: Policy) -> Episode:
         """Play one episode of a policy and return it.

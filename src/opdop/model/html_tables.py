@@ -5,7 +5,19 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from opdop.model.display import Display
+from opdop.model.validation import Floats
+
 _CELL = "padding:.15em .8em .15em 0;text-align:left;vertical-align:top;border:0;background:none;white-space:normal"
+
+
+def problem_rows(display: Display, thresholds: Floats) -> list[list[str]]:
+    """Return the reward and each constraint of a problem as rows of a table, in own units."""
+    reward, *others = display.quantities or Display.plain(len(thresholds)).quantities
+    aim = "as little as possible" if reward.scale < 0 else "as much as possible"
+    unit = f", in {reward.unit}" if reward.unit else ""
+    pairs = zip(others, thresholds, strict=True)
+    return [["reward", f"{reward.name}, {aim}{unit}"], *(["constraint", q.constraint(float(b))] for q, b in pairs)]
 
 
 def html_table(title: str, rows: Sequence[Sequence[str]], note: str = "", *, heads: Sequence[str] = ()) -> str:

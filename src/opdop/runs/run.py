@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import importlib
 import io
 import json
 from collections.abc import Mapping
@@ -28,6 +28,7 @@ from opdop.model import (
     Space,
     TabularPolicy,
 )
+from opdop.model.html_tables import html_table
 from opdop.model.validation import Floats, shown
 from opdop.planning import Optimum, Values
 from opdop.runs import trail
@@ -115,7 +116,10 @@ class Run:
         return f"Run({self.display.name!r}: {played}, seed {self.config.seed}{model})"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.summary())}</pre>"
+        first, *lines = self.summary().splitlines()
+        rows = [line.split(": ", 1) for line in lines if ": " in line]
+        notes = " ".join(line for line in lines if ": " not in line)
+        return html_table(first, rows, notes)
 
     @property
     def certified_at(self) -> int | None:
@@ -148,6 +152,27 @@ class Run:
         from opdop.runs.certification import certify
 
         return certify(self, policy, failure_probability=failure_probability, stationary=stationary)
+
+    def plot(self, file: str | Path | None = None) -> Any:
+        """Draw the run in the problem's own units, and return the matplotlib `Figure`; a notebook shows it.
+
+        Where the model is known: regret, violation, multipliers and estimates. Where it is not: realised totals with
+        moving averages, and multipliers. In both cases also the certified bounds, if the run has recorded them.
+
+        Args:
+            file: where to save it too: .svg, .png or .pdf.
+
+        Raises InvalidParameterError if the file cannot be written.
+
+        >>> import opdop
+        >>> opdop.train("factored", episodes=50).plot()
+        <Figure size ...>
+        """
+        figures = importlib.import_module("opdop.report.figures")  # a face of the run, from a package above this one
+        figure = figures.realised_figure(self) if self.optimum is None else figures.run_figure(self)
+        if file is not None:
+            figures.save(figure, file)
+        return figure
 
     @property
     def recommended(self) -> TabularPolicy | PolicyMixture:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,6 +61,7 @@ from opdop.runs.files import (
     write_arrays,
 )
 from opdop.runs.interrupts import Interrupts
+from opdop.runs.progress import Progress
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
 from opdop.runs.trail import Trail, trail_table
@@ -71,23 +71,6 @@ _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_SECONDS_PER_PIECE = 2.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is; given to the `progress` callback about ten times a second.
-
-    Regret and violations are NaN where the model is not known.
-    """
-
-    episode: int
-    episodes: int
-    regret: float
-    violation: float
-    hard_violation: float
-    dual: Floats  # [I]
-    certified_gap: float = math.nan  # of the recommended policy, in model units; NaN where none was certified yet
-    keeps_constraints: bool = False  # whether that policy is certified to keep every constraint
 
 
 class Trainer:

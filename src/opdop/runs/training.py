@@ -30,8 +30,9 @@ from opdop.runs.files import (
     as_folder,
     owned,
 )
+from opdop.runs.progress import Progress, check_progress, shown_progress
 from opdop.runs.run import Run
-from opdop.runs.trainer import Progress, Trainer
+from opdop.runs.trainer import Trainer
 
 Trainable = str | Problem | Simulator
 
@@ -59,7 +60,7 @@ def train(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     start: Run | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
@@ -106,7 +107,8 @@ def train(
             and it may hold nothing of another run.
         checkpoint_seconds: seconds between two checkpoints.
         start: a run to continue; a checkpoint in the folder takes precedence.
-        progress: a function that is called about ten times a second.
+        progress: by default a bar, in terminals and notebooks, for runs of more than two seconds. False turns it off,
+            True always shows it. A function is called with a `Progress` about ten times a second instead.
         compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
             with overridden methods is always run step by step.
         piece: episodes played before the time is checked; by default as many as take a tenth of a second.
@@ -141,7 +143,7 @@ def execute(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     start: Run | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
@@ -176,7 +178,8 @@ def execute(
                     "this run was loaded from a folder and cannot be trained on; use a checkpoint."
                 )
             trainer.restore(*start.snapshot, origin="the run to go on from")
-        return trainer.run(folder, checkpoint_seconds, progress, piece)
+        with shown_progress(progress, "run", trainer.display.quantities) as watch:
+            return trainer.run(folder, checkpoint_seconds, watch, piece)
 
 
 def _check_kinds(config: Any, seconds: Any, start: Any, progress: Any, compiled: Any, task: Any) -> None:
@@ -187,8 +190,7 @@ def _check_kinds(config: Any, seconds: Any, start: Any, progress: Any, compiled:
         raise InvalidParameterError(f"checkpoint_seconds is {shown(seconds)}; expected a number, at least 0.")
     if not isinstance(start, Run | None):
         raise InvalidParameterError(f"start is {shown(start)}; expected a Run that `train` returned, or None.")
-    if progress is not None and not callable(progress):
-        raise InvalidParameterError(f"progress is {shown(progress)}; expected a function, or None.")
+    check_progress(progress)
     as_flag("compiled", compiled)
     if task is not None:
         as_task(task)

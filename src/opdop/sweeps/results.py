@@ -88,7 +88,7 @@ def _has_run(folder: Path) -> bool:
     return os.path.exists(folder / RUN) or os.path.exists(folder / CHECKPOINT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """The folder of a sweep, finished or not."""
 
@@ -113,6 +113,9 @@ class Sweep:
                 f"{folder / MANIFEST} has the format {shown(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
             )
         return cls(folder, manifest)
+
+    def __repr__(self) -> str:
+        return f"Sweep({str(self.folder)!r}: {self.manifest.get('runs')} runs)"
 
     @property
     def store(self) -> Store:

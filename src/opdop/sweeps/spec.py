@@ -93,7 +93,7 @@ def _with(name: str, parameters: Mapping[str, Any]) -> str:
     return f"{name} ({listed})" if listed else name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spec:
     """A checked specification of a sweep; made by `Spec.read`, `Spec.parse` or `Spec.of`.
 
@@ -158,6 +158,9 @@ class Spec:
 
     def __len__(self) -> int:
         return len(self.kinds) * len(self.seeds)
+
+    def __repr__(self) -> str:
+        return f"Spec({len(self.kinds)} kinds of runs, {len(self.seeds)} seeds, {self.kinds[0].episodes:,} episodes)"
 
     def jobs(self) -> Iterator[RunConfig]:
         """Return the configuration of every run; every kind comes once before the second seed begins."""
