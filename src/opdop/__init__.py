@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from opdop.lazy import late_names
-from opdop.version import __version__ as __version__  # noqa: PLC0414 - the public name
+from opdop.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms

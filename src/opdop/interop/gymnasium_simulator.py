@@ -116,7 +116,10 @@ class GymnasiumSimulator:
         return Transition(observation, action, float(reward), after, bool(terminated), info), bool(truncated), own
 
     def reseed(self, seed: int) -> None:
-        """Begin the random streams of the actions and of the environment that belong to a seed."""
+        """Begin the random streams of the actions and of the environment that belong to a seed.
+
+        Raises InvalidParameterError if it is no seed.
+        """
         self.generator = as_generator(seed)
         self.env.reset(seed=int(self.generator.integers(2**31)))
 

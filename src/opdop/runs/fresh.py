@@ -61,15 +61,16 @@ def fresh_simulator(data: Any, *, task: Task | None = None, seed: int = 0, noisy
     if isinstance(made, Problem) and not isinstance(made, type):
         model, simulator = as_tabular(made), made.simulator(seed=stream, noisy=noisy)
         return Fresh(simulator, model.horizon, model.thresholds, made.display, generator)
-    if isinstance(made, type) or not callable(getattr(made, "play", None)):
-        raise InvalidParameterError(f"{shown(made)} plays no episodes; expected a problem or a simulator.")
+    plays = not isinstance(made, type) and callable(getattr(made, "play", None))
+    if not plays or not isinstance(task, Task | None) or not (task or isinstance(made, DescribedSimulator)):
+        raise InvalidParameterError(
+            f"data is {shown(made)}; expected a problem, or a simulator with task=opdop.Task(...)."
+        )
     if isinstance(made, ReseedableSimulator):
         call("reseed() of the simulator", made.reseed, int(stream.generate_state(1)[0]))
-    if isinstance(task, Task):
+    if task is not None:
         return Fresh(made, task.horizon, task.thresholds, display_of(made, task), generator)
-    if isinstance(made, DescribedSimulator):
-        return Fresh(made, made.horizon, made.thresholds, made.display, generator)
-    raise InvalidParameterError(f"data is {shown(made)}; expected a problem, or a simulator with task=opdop.Task(...).")
+    return Fresh(made, made.horizon, made.thresholds, made.display, generator)
 
 
 def _player(run: Run) -> Any:

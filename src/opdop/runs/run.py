@@ -241,7 +241,7 @@ class Run:
             "seconds": self.seconds,
             "space": None if self.policy.space is None else self.policy.space.record(),
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
-            "evaluation": None if self.evaluation is None else self.evaluation.record(),
+            **({} if self.evaluation is None else {"evaluation": self.evaluation.record()}),
         }
         table = self.parquet()
         write_arrays(folder / RUN, meta, self._arrays())

@@ -407,7 +407,7 @@ class Trainer:
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
             "simulator": self.simulator.state() if isinstance(self.simulator, ResumableSimulator) else None,
-            "resumed": list(self.resumed),
+            **({"resumed": list(self.resumed)} if self.resumed else {}),
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())

@@ -18,7 +18,7 @@ from opdop.report.summary.statistics import Band, band
 
 @style_context(LOOK)
 def moving_figure(section: RealisedSection, signal: int) -> Figure:
-    """Return a figure of the moving averages of a signal, with the limit; signal 0 is the reward.
+    """Return a figure of the moving averages of a signal in a section's groups, with the limit; signal 0 is the reward.
 
     With several seeds the band is over them. With one it is the interval of the moving average.
     """
@@ -66,7 +66,7 @@ def _moving(group: Group, signal: int, index: int) -> Curve:
 
 @style_context(LOOK)
 def realised_multiplier_figure(section: RealisedSection, index: int) -> Figure:
-    """Return a figure of the learners' multipliers of a constraint, given by its index, in own units."""
+    """Return a figure of the multipliers of a section's constraint, given by its index, in own units."""
     limit = section.summary.constraints[index]
     curves = []
     for i, group in enumerate(section.groups):
