@@ -6,7 +6,19 @@ from opdop.lazy import late_names
 from opdop.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.algorithms import (
+        LSTD,
+        OPDOP,
+        OPPO,
+        Baseline,
+        Counts,
+        Doubling,
+        Estimates,
+        Evaluator,
+        Learner,
+        Task,
+        algorithms,
+    )
     from opdop.confidence import Certificate, Evaluation, Observations
     from opdop.envs import environments, make, solve
     from opdop.interop import from_functions, from_gymnasium, register_envs
@@ -47,6 +59,7 @@ __all__ = [
     "OPDOP",
     "OPPO",
     "Agent",
+    "Baseline",
     "Certificate",
     "Comparison",
     "ContinuousCMDP",

@@ -219,15 +219,17 @@ def test_where_no_policy_reaches_the_thresholds_the_nearest_is_played():
 def test_optimistic_has_no_constants_of_the_paper_or_scaled_ones():
     task = Task.of(opdop.make("factored"), episodes=30)
     for preset in ("paper", "scaled"):
-        with pytest.raises(InvalidParameterError, match=f"does not have the preset '{preset}'"):
+        with pytest.raises(
+            InvalidParameterError, match=f"`optimistic` has no preset '{preset}'; it has certified, practical"
+        ):
             find("optimistic").build(task, preset)
-    with pytest.raises(InvalidParameterError, match="does not have the parameter 'radius_scale'"):
+    with pytest.raises(InvalidParameterError, match="of `optimistic` has no parameter 'radius_scale'; it has no param"):
         find("optimistic").build(task, Preset("practical", {"radius_scale": 0.1}))
 
 
 @pytest.mark.parametrize("preset", ["paper", "certified"])
 def test_replan_has_only_the_practical_preset(preset: str):
-    with pytest.raises(InvalidParameterError, match="use `optimistic`"):
+    with pytest.raises(InvalidParameterError, match=f"`replan` has no preset '{preset}'; it has practical"):
         find("replan").build(Task.of(opdop.make("factored"), episodes=30), preset)
 
 

@@ -5,14 +5,14 @@ Stages are numbered from 0 here, so the value after stage h lies in [0, H-1-h].
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from opdop.algorithms.preset_makers import Presets, check_positive
 from opdop.algorithms.radius_rules import (
     BallRadius,
     PaperRadius,
@@ -21,8 +21,8 @@ from opdop.algorithms.radius_rules import (
     WeissmanRadius,
 )
 from opdop.algorithms.task import Task
-from opdop.model import InvalidParameterError, suggestion
-from opdop.model.validation import as_number, shown
+from opdop.model import InvalidParameterError
+from opdop.model.validation import shown
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
         "step_size": math.sqrt(math.log(task.num_actions)) / (H**2 * math.sqrt(K)),
         "dual_step_size": 1.0 / math.sqrt(K),
         "mixing": 1.0 / K,
-        "dual_bound": _dual_bound(task, dual_bound),
+        "dual_bound": bound_multipliers(task, dual_bound),
         "ridge": 1.0,
     }
 
@@ -95,7 +95,11 @@ def best_dual_step_size(task: Task, dual_bound: float, margin: float) -> float:
     return dual_bound / math.sqrt(task.episodes * float((reach**2).sum()))
 
 
-def _dual_bound(task: Task, given: float | None, margin: float = 0.0) -> float:
+def bound_multipliers(task: Task, given: float | None, margin: float = 0.0) -> float:
+    """Return the largest value of a multiplier: the one given, or 2H / (Slater gap - margin).
+
+    Raises InvalidParameterError if neither that nor the task's Slater gap is known, or if the margin is not below it.
+    """
     if given is not None:
         return float(given)
     if task.slater_gap is None:
@@ -111,11 +115,13 @@ def _dual_bound(task: Task, given: float | None, margin: float = 0.0) -> float:
 
 
 def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
+    """The theorem's constants, whose unknown factor C1 is a parameter; learns very slowly."""
     return Constants("paper", radius=PaperRadius(C1), parameters={"C1": C1}, **_theorem(task, dual_bound))
 
 
 def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Constants:
-    chi = _dual_bound(task, dual_bound, margin)
+    """The theorem's constants, all explicit and no smaller than the proof needs: has a guarantee."""
+    chi = bound_multipliers(task, dual_bound, margin)
     return Constants(
         "certified",
         step_size=best_step_size(task, chi),
@@ -138,7 +144,7 @@ def _scaled(
     ridge_scale: float = 0.01,
     optimistic_init: float = 1.0,
 ) -> Constants:
-    # The first edition of `practical`, chosen on the shipped problems.
+    """The certified constants, scaled by the parameters: the first edition of practical."""
     given = dict(locals())
     parameters = {name: given[name] for name in presets()["scaled"]}
     numbers = _theorem(task, dual_bound)
@@ -162,7 +168,8 @@ def _practical(
     noise_visits: float = 6.0,
     pooled_visits: float = 1.0,
 ) -> Constants:
-    # `python -m studies.general` chose the defaults: docs/practical.md. None depends on the number of episodes.
+    """Steps relative to what is seen, free of units, H and K: learns soon, has no guarantee."""
+    # `python -m studies.general` chose the defaults: docs/practical.md.
     given = dict(locals())
     noise, visits = (noise_scale, noise_visits) if task.noisy else (0.0, 1.0)
     if task.stationary and task.stationary_signals:  # visits are pooled, so there are many
@@ -172,7 +179,7 @@ def _practical(
         step_size=step_scale,
         dual_step_size=dual_step_scale,
         mixing=1.0,
-        dual_bound=_dual_bound(task, dual_bound),
+        dual_bound=bound_multipliers(task, dual_bound),
         radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits, pools=True),
         ridge=ridge_scale,
         damping=damping,
@@ -181,24 +188,18 @@ def _practical(
     )
 
 
-def _positive(name: str, value: Any) -> None:
-    if as_number(name, value, "a positive number") <= 0.0:
-        raise InvalidParameterError(f"{name} is {shown(value)}; expected a positive number.")
-
-
-_PRESETS: dict[str, Callable[..., Constants]] = {
-    "paper": _paper,
-    "certified": _certified,
-    "practical": _practical,
-    "scaled": _scaled,
-}
 CONTINUOUS_PARAMETERS = ("reevaluate_at_growth",)  # of every preset, where states are continuous
 ZERO_VIOLATION = "zero_violation"  # with `certified`: `opdop.train` chooses the margin, by the bound on the violation
+ALGORITHM_1 = Presets(
+    "",
+    {"paper": _paper, "certified": _certified, "practical": _practical, "scaled": _scaled},
+    CONTINUOUS_PARAMETERS,
+)
 
 
 def presets() -> dict[str, tuple[str, ...]]:
-    """Return the names of the presets and of each one's parameters."""
-    return {name: tuple(inspect.signature(build).parameters)[2:] for name, build in _PRESETS.items()}
+    """Return the names of the presets of Algorithm 1 and of each one's parameters."""
+    return {name: tuple(ALGORITHM_1.parameters(name)) for name in ALGORITHM_1.makes}
 
 
 @dataclass(frozen=True)
@@ -206,33 +207,19 @@ class Preset:
     """Where the constants of a run come from: a preset's name, its parameters, and a bound on the multipliers.
 
     `parameters` are the preset's own named fields; for continuous states also `reevaluate_at_growth`. Without
-    `dual_bound` the multipliers are bounded by 2H / Slater gap. Raises InvalidParameterError, with the nearest name,
-    if there is no such preset or parameter.
+    `dual_bound` the multipliers are bounded by 2H / Slater gap. `family` are the presets of the algorithm; without it
+    those of Algorithm 1. Raises InvalidParameterError, with the nearest name, if there is no such preset or parameter.
     """
 
     name: str = "practical"
     parameters: Mapping[str, float] = field(default_factory=dict)
     dual_bound: float | None = None
+    family: Presets = field(default=ALGORITHM_1, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or self.name not in _PRESETS:
-            near = suggestion(self.name, _PRESETS)
-            raise InvalidParameterError(
-                f"there is no preset {shown(self.name)}; there are {', '.join(_PRESETS)}.{near}"
-            )
-        known = presets()[self.name]
-        if not isinstance(self.parameters, Mapping):
-            raise InvalidParameterError(f"parameters are {shown(self.parameters)}; expected names with numbers.")
-        for name, value in self.parameters.items():
-            if name not in (*known, *CONTINUOUS_PARAMETERS):
-                has = f"it has {', '.join(known)}" if known else "it has no parameters, so that its guarantee holds"
-                raise InvalidParameterError(
-                    f"preset {self.name!r} has no parameter {shown(name)}; {has}.{suggestion(name, known)}"
-                )
-            if name != "margin" or value != 0.0:
-                _positive(name, value)
+        self.family.check(self.name, self.parameters)
         if self.dual_bound is not None:
-            _positive("dual_bound", self.dual_bound)
+            check_positive("dual_bound", self.dual_bound)
 
     @classmethod
     def of(cls, preset: str | Preset, dual_bound: float | None = None, **parameters: float) -> Preset:
@@ -246,8 +233,8 @@ class Preset:
             return preset
         return cls(preset, parameters, dual_bound)
 
-    def constants(self, task: Task) -> Constants:
-        """Return the constants for a task.
+    def constants(self, task: Task) -> Any:
+        """Return the constants for a task: `Constants`, or what the presets of another algorithm compute.
 
         Raises InvalidParameterError if a parameter does not belong to the task, or if neither `dual_bound` nor the
         task's Slater gap is known.
@@ -255,10 +242,10 @@ class Preset:
         if not isinstance(task, Task):
             raise InvalidParameterError(f"task is {shown(task)}; expected a Task.")
         own = dict(self.parameters)
-        for name in CONTINUOUS_PARAMETERS:
+        for name in self.family.continuous:
             if own.pop(name, None) is not None and not task.is_continuous:
                 raise InvalidParameterError(f"{name} is a parameter of problems with continuous states only.")
-        return _PRESETS[self.name](task, self.dual_bound, **own)
+        return self.family.makes[self.name](task, self.dual_bound, **own)
 
 
 def choose(
@@ -271,4 +258,5 @@ def choose(
     >>> constants.dual_step_size, constants.mixing, constants.dual_bound
     (0.01, 0.0001, 16.0)
     """
-    return Preset.of(preset, dual_bound, **parameters).constants(task)
+    constants: Constants = Preset.of(preset, dual_bound, **parameters).constants(task)
+    return constants

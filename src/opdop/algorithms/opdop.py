@@ -171,7 +171,8 @@ class OPDOP:
 
     @classmethod
     def _constants(cls, task: Task, preset: Preset) -> Constants:
-        return preset.constants(task)
+        constants: Constants = preset.constants(task)
+        return constants
 
     def propose(self) -> TabularPolicy:
         """Return pi^k; the same one until `learn` is called."""

@@ -17,9 +17,10 @@ from opdop.algorithms.registry import algorithm
 from opdop.algorithms.replanning import Plan, ReplanningLearner
 from opdop.algorithms.task import Task
 from opdop.confidence import Observations, TabularSet, optimistic_policy
-from opdop.model import InvalidParameterError
 
-PRESETS = "certified", "practical"
+
+def _confidence(task: Task, dual_bound: float | None) -> None:
+    """The failure probability is the only constant, so `certified` and `practical` are the same."""
 
 
 class OptimisticPlanner:
@@ -42,19 +43,12 @@ class OptimisticPlanner:
         return {"planner": "optimistic", "radius": rule_data(BallRadius())}
 
 
-@algorithm("optimistic", summary="OptCMDP: plans for the best that the data allow, again when they have grown by 2 %")
+@algorithm(
+    "optimistic",
+    summary="OptCMDP: plans for the best that the data allow, again when they have grown by 2 %",
+    presets={"certified": _confidence, "practical": _confidence},
+)
 def optimistic(task: Task, preset: Preset) -> ReplanningLearner:
-    """Return the learner; the failure probability is its only constant, so `certified` and `practical` are the same.
-
-    Raises InvalidParameterError for other presets, whose constants are those of another algorithm, and for parameters
-    of a preset.
-    """
-    if preset.name not in PRESETS or preset.parameters:
-        found = f"the preset {preset.name!r}"
-        if preset.name in PRESETS:
-            found = f"the parameter {next(iter(preset.parameters))!r}"
-        raise InvalidParameterError(
-            f"`optimistic` does not have {found}; its only constant is the failure probability."
-        )
+    """Return the learner."""
     planner = OptimisticPlanner(task.failure_probability)
     return ReplanningLearner(task, planner, constants={"preset": preset.name})

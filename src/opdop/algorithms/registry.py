@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from opdop.algorithms.constants import Preset
+from opdop.algorithms.constants import ALGORITHM_1, Preset
 from opdop.algorithms.doubling import Doubling
+from opdop.algorithms.preset_makers import MakeConstants, Presets
 from opdop.algorithms.task import Task
 from opdop.model import InvalidParameterError, suggestion
 from opdop.model.validation import shown
@@ -27,19 +28,43 @@ class Algorithm:
     name: str
     summary: str
     make: Build
+    presets: Presets = ALGORITHM_1
+    needs_baseline: bool = False  # whether its task must have a safe baseline policy
+
+    def preset(
+        self, name: str, parameters: Mapping[str, float] | None = None, dual_bound: float | None = None
+    ) -> Preset:
+        """Return one of the algorithm's presets by name, with parameters and `dual_bound`, a bound on the multipliers.
+
+        Raises InvalidParameterError, with the nearest name, if there is no such preset or parameter.
+        """
+        return Preset(name, {} if parameters is None else parameters, dual_bound, self.presets)
 
     def build(self, task: Task, preset: str | Preset = "practical") -> Any:
-        """Return a learner for a task, with the constants of a preset."""
-        return self.make(task, Preset.of(preset))
+        """Return a learner for a task, with the constants of a preset.
+
+        Raises InvalidParameterError if the algorithm has no such preset or parameter, or does not cover the task.
+        """
+        given = preset if isinstance(preset, Preset) else self.preset(preset)
+        return self.make(task, replace(given, family=self.presets))
 
 
 _found: dict[str, Algorithm] = {}
 
 
-def algorithm(name: str, *, summary: str) -> Callable[[_Make], _Make]:
+def algorithm(
+    name: str,
+    *,
+    summary: str,
+    presets: Mapping[str, MakeConstants] | None = None,
+    needs_baseline: bool = False,
+) -> Callable[[_Make], _Make]:
     """Return a decorator that registers a function (task, preset: Preset) -> learner under a name.
 
-    Raises InvalidParameterError if another module registers the same name.
+    `presets` has for each preset of its own the function (task, dual_bound, parameter=default, ...) that computes what
+    `preset.constants(task)` returns; without it the algorithm has the presets of Algorithm 1. With `needs_baseline` the
+    trainer tells the learner the max-slack policy of a known model as its safe baseline. Raises InvalidParameterError
+    if another module registers the same name.
     """
 
     def register(make: _Make) -> _Make:
@@ -47,7 +72,8 @@ def algorithm(name: str, *, summary: str) -> Callable[[_Make], _Make]:
             raise InvalidParameterError(
                 f"there are two algorithms named {name!r}: {_found[name].make.__module__} and {make.__module__}."
             )
-        _found[name] = Algorithm(name, summary, make)
+        own = ALGORITHM_1 if presets is None else Presets(name, presets)
+        _found[name] = Algorithm(name, summary, make, own, needs_baseline)
         return make
 
     return register
@@ -56,8 +82,8 @@ def algorithm(name: str, *, summary: str) -> Callable[[_Make], _Make]:
 def algorithms() -> Mapping[str, Algorithm]:
     """Return the algorithms by name.
 
-    >>> sorted(algorithms())
-    ['opdop', 'opdop-lstd', 'oppo', 'optimistic', 'replan']
+    >>> algorithms()["uniform"].summary
+    'Plays every action with the same probability: a baseline'
     """
     package = importlib.import_module("opdop.algorithms")
     for module in pkgutil.iter_modules(package.__path__):
@@ -78,6 +104,8 @@ def find(name: str) -> Algorithm:
             name,
             f"{base.summary}; restarted with twice the plan whenever the plan ends",
             lambda task, preset: Doubling(task, lambda phase: base.build(phase, preset)),
+            base.presets,
+            base.needs_baseline,
         )
     if not isinstance(name, str) or name not in known:
         raise InvalidParameterError(

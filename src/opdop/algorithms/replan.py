@@ -21,7 +21,6 @@ from opdop.algorithms.task import Task
 from opdop.confidence import Observations, optimistic_policy
 from opdop.confidence.tabular_set import as_balls
 from opdop.kernels.balls import Balls
-from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats
 
 LEAST_VISITS = 3
@@ -71,21 +70,15 @@ class CertaintyEquivalence:
         return {"planner": "certainty equivalence", "least_visits": self.least_visits, "margin": self.margin}
 
 
+def _practical(task: Task, dual_bound: float | None) -> None:
+    """It has no proven constants; for a learner with proven confidence sets, use `optimistic`."""
+
+
 @algorithm(
-    "replan", summary="Plans on the observed means, optimistic where data are missing; again as they grow by 2 %"
+    "replan",
+    summary="Plans on the observed means, optimistic where data are missing; again as they grow by 2 %",
+    presets={"practical": _practical},
 )
 def replan(task: Task, preset: Preset) -> ReplanningLearner:
-    """Return the learner; it has no proven constants, so only the preset `practical`, without parameters.
-
-    Raises InvalidParameterError for another preset or for parameters.
-    """
-    if preset.name != "practical" or preset.parameters:
-        raise InvalidParameterError(
-            f"`replan` does not have {_found(preset)}; it has only the preset 'practical', without parameters. For a "
-            "learner with proven confidence sets, use `optimistic`."
-        )
+    """Return the learner."""
     return ReplanningLearner(task, CertaintyEquivalence(), constants={"preset": preset.name})
-
-
-def _found(preset: Preset) -> str:
-    return f"the preset {preset.name!r}" if preset.name != "practical" else f"the parameters {list(preset.parameters)}"

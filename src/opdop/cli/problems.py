@@ -120,7 +120,10 @@ def algorithms(
 
     known = list(known_algorithms().values())
     if as_json:
-        summaries = [{"name": each.name, "summary": each.summary} for each in known]
+        summaries = [
+            {"name": each.name, "summary": each.summary, "presets": tables.preset_parameters(each.presets)}
+            for each in known
+        ]
         print_json({"format": ALGORITHMS_FORMAT, "algorithms": summaries, "presets": tables.preset_parameters()})
     else:
         show(console(), tables.algorithms_page(known))

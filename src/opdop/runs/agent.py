@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms import Preset, Task, find
+from opdop.algorithms import Task, find
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_task
 from opdop.model import (
@@ -102,9 +102,9 @@ class Agent:
         self.space: Space | None = getattr(problem, "space", None)
         self._limits = [_stage_map(quantity, self.task.horizon) for quantity in self.display.quantities]
         if self.task.slater_gap is None:
-            self.learner: Any = build_growing(algorithm, self.task, Preset(preset))
+            self.learner: Any = build_growing(algorithm, self.task, find(algorithm).preset(preset))
         else:
-            self.learner = find(algorithm).build(self.task, Preset(preset))
+            self.learner = find(algorithm).build(self.task, preset)
         self.totals = np.zeros(1 + self.task.num_constraints)  # of all finished episodes, in model units
         self.episodes = 0
         self._fixed: dict[tuple[int, int, int], Floats] = {}  # observed signals, if they are told to be deterministic

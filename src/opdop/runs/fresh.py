@@ -54,7 +54,7 @@ def fresh_simulator(data: Any, *, task: Task | None = None, seed: int = 0, noisy
     """
     if isinstance(data, Run):
         noisy, data = data.config.noisy, _player(data)
-    made = make_trainable(data) if isinstance(data, str) else data
+    made: Any = make_trainable(data) if isinstance(data, str) else data
     # Another stream than the one of training with this seed: the policy may have been learnt from that.
     stream, parts = np.random.SeedSequence(seed, spawn_key=(_FRESH,)).spawn(2)
     generator = np.random.default_rng(parts)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opdop.algorithms import CompiledLearner, Learner, Preset, Task, find
+from opdop.algorithms import CompiledLearner, Learner, Task, find
 from opdop.algorithms.constants import ZERO_VIOLATION
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, check_room
@@ -111,6 +111,7 @@ class Trainer:
                 slater_gap=config.slater_gap or self.optimum.slater_gap or None,
                 noisy=config.noisy,
                 stationary=config.stationary,
+                baseline=learner is None and find(config.algorithm).needs_baseline,
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
@@ -160,10 +161,11 @@ class Trainer:
 
     def _build(self) -> Any:
         config = self.config
-        preset = Preset(str(config.preset), self._parameters(), config.dual_bound)
+        chosen = find(config.algorithm)
+        preset = chosen.preset(str(config.preset), self._parameters(), config.dual_bound)
         if self.cmdp is None and self.task.slater_gap is None and config.dual_bound is None:
             return build_growing(config.algorithm, self.task, preset)
-        learner: Learner = find(config.algorithm).build(self.task, preset)
+        learner: Learner = chosen.build(self.task, preset)
         return learner
 
     def _parameters(self) -> dict[str, float]:

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from opdop.algorithms import Task, find, presets
-from opdop.algorithms.constants import ZERO_VIOLATION, choose
+from opdop.algorithms import find
+from opdop.algorithms.constants import ALGORITHM_1, ZERO_VIOLATION
 from opdop.envs import Parameter, environment_of, environments, make
 from opdop.envs.own_problems import is_code, is_data_file
 from opdop.model import InvalidParameterError, OpdopError, suggestion
@@ -303,14 +301,17 @@ class _Reader:
     def _algorithm(self, where: str, entry: Mapping[str, Any]) -> _Grid | None:
         self._refuse_unknown(f"{where}.", entry, ["name", "preset", "parameters"])
         name = self._checked(_algorithm_check, f"{where}.name", entry.get("name", RunConfig.algorithm))
-        chosen = self._values(f"{where}.preset", entry.get("preset", RunConfig.preset), _one_of(presets()))
+        known_presets = ALGORITHM_1 if name is None else find(name).presets
+        check = _one_of(known_presets.makes)
+        chosen = self._values(f"{where}.preset", entry.get("preset", RunConfig.preset), check)
         parameters = entry.get("parameters", {})
         if not isinstance(parameters, dict):
             found = shown(parameters)
             self.errors.append(f"{where}.parameters is {found}; expected a table, as {{radius_scale = 0.1}}.")
             return None
         for preset, key in itertools.product(filter(None, chosen), parameters):
-            known = (*presets()[preset], *((ZERO_VIOLATION,) if preset == "certified" else ()))
+            zero = known_presets is ALGORITHM_1 and preset == "certified"
+            known = (*known_presets.parameters(preset), *((ZERO_VIOLATION,) if zero else ()))
             if key not in known:
                 has = f"preset {preset!r} has {', '.join(known) or 'no parameters'}"
                 self.errors.append(f"{where}.parameters.{key} is unknown; {has}.{suggestion(key, known)}")
@@ -395,15 +396,9 @@ def _algorithms(grid: _Grid) -> Iterator[dict[str, Any]]:
     """Return the settings of every algorithm of a grid; a parameter at the preset's default is left out."""
     for choice in grid.choices():
         preset = choice.pop("preset")
-        usual = _default_parameters(preset)
+        usual = find(grid.name).presets.parameters(preset)
         unusual = {key: value for key, value in choice.items() if value != usual.get(key)}
         yield {"algorithm": grid.name, "preset": preset, "parameters": unusual}
-
-
-def _default_parameters(preset: str) -> Mapping[str, float]:
-    """Return the parameters that a preset has if none is set; they are the same for every task."""
-    smallest = Task(1, 1, 1, np.zeros(1), np.ones(1), episodes=1)
-    return choose(smallest, preset, dual_bound=1.0).parameters
 
 
 # Writing ---------------------------------------------------------------------------------------------------------

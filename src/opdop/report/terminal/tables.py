@@ -6,14 +6,15 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from opdop.algorithms import Algorithm, Task, choose, presets
+from opdop.algorithms import Algorithm
+from opdop.algorithms.constants import ALGORITHM_1
+from opdop.algorithms.preset_makers import Presets
 from opdop.envs import Environment
 from opdop.model import Display, Problem, Quantity
 from opdop.model.display import worth
@@ -35,13 +36,6 @@ from opdop.report.summary.visit_map import VisitMap
 # From WIDE on, sizes have words and summaries a column; below NARROW, sizes are left out.
 WIDE, NARROW = 150, 80
 
-PRESETS = {
-    "paper": "the theorem's constants, whose unknown factor C1 is a parameter; learns very slowly",
-    "certified": "the theorem's constants, all explicit and no smaller than the proof needs: has a guarantee",
-    "practical": "steps relative to what is seen, free of units, H and K: learns soon, has no guarantee",
-    "scaled": "the certified constants, scaled by the parameters: the first edition of practical",
-}
-
 _LETTERS = "S states, A actions, H stages, I constraints. "
 _LEGEND = (
     "V*: optimal value subject to the constraints. Y*: Lagrange multiplier, the loss of V* per unit by which a "
@@ -51,6 +45,7 @@ _MEASURES = (
     "Regret: reward lost against the optimum. Violation: cumulative, slack cancels. Hard violation: the sum of the "
     "positive parts, which slack never cancels."
 )
+_OWN = "Algorithms with presets of their own:"
 _DOUBLING = (
     "doubling:NAME runs an algorithm without knowing the number of episodes: whenever the planned K is reached, it "
     "starts again with 2 K. --param NAME=VALUE sets a parameter. Every run prints and stores all its constants."
@@ -196,24 +191,40 @@ def run_page(summary: RunSummary) -> RenderableType:
 
 
 def algorithms_page(known: Sequence[Algorithm]) -> RenderableType:
-    """Return the algorithms, and the presets with their parameters."""
+    """Return the algorithms, the presets of Algorithm 1, and those of the algorithms that have their own."""
     names = _grid()
     for algorithm in known:
         names.add_row(algorithm.name, algorithm.summary)
+    table = _presets_table("preset")
+    for name in ALGORITHM_1.makes:
+        table.add_row(name, *_preset_cells(ALGORITHM_1, name))
+    own = _presets_table("algorithm: preset")
+    for algorithm in known:
+        if algorithm.presets is not ALGORITHM_1:
+            for name in algorithm.presets.makes:
+                own.add_row(f"{algorithm.name}:\n{name}", *_preset_cells(algorithm.presets, name))
+    blank = Text("")
+    return Group(names, blank, table, blank, Text(_OWN, style="dim"), own, blank, Text(_DOUBLING, style="dim"))
+
+
+def _presets_table(first: str) -> Table:
     table = _table()
-    table.add_column("preset", no_wrap=True, style="bold")
+    table.add_column(first, no_wrap=True, style="bold")
     table.add_column("constants")
     table.add_column("parameters", no_wrap=True)
-    for name, parameters in preset_parameters().items():
-        lines = "\n".join(f"{parameter}={setting_text(value)}" for parameter, value in parameters.items())
-        table.add_row(name, PRESETS.get(name, ""), lines or "none")
-    return Group(names, Text(""), table, Text(""), Text(_DOUBLING, style="dim"))
+    return table
 
 
-def preset_parameters() -> dict[str, dict[str, float]]:
-    """Return the parameters of every preset with their defaults."""
-    task = Task(1, 1, 2, np.ones(1), np.ones(1), episodes=1, slater_gap=1.0)  # parameters do not depend on it
-    return {name: dict(choose(task, name).parameters) for name in presets()}
+def _preset_cells(presets: Presets, name: str) -> tuple[str, str]:
+    """Return where a preset's constants come from, and its parameters with their defaults."""
+    parameters = presets.parameters(name).items()
+    lines = "\n".join(f"{parameter}={setting_text(value)}" for parameter, value in parameters)
+    return presets.summary(name), lines or "none"
+
+
+def preset_parameters(presets: Presets = ALGORITHM_1) -> dict[str, dict[str, float]]:
+    """Return the parameters of every preset with their defaults; without `presets`, of those of Algorithm 1."""
+    return {name: presets.parameters(name) for name in presets.makes}
 
 
 def sizes(problem: Problem) -> str:
