@@ -19,17 +19,41 @@ def summary_text(run: Run) -> str:
     config = run.config
     method = f"{config.algorithm}, preset {config.preset}" if config.preset else config.algorithm
     lines = [f"{run.display.name}: {int(run.episodes[-1]):,} episodes of {method}, seed {config.seed}"]
-    return "\n".join([*lines, *(_known(run) if run.optimum is not None else _realised(run)), _multipliers(run)])
+    lines += _known(run) if run.optimum is not None else _realised(run)
+    lines += _multipliers(run)
+    if run.evaluation is not None:
+        lines += [f"{run.evaluation.lead}:", *run.evaluation.lines]
+    return "\n".join([*lines, *resumed_note(run)])
+
+
+def resumed_note(run: Run) -> list[str]:
+    """Return what a run that was resumed has in common with one that was not, if they differ; otherwise nothing."""
+    resumed = run.origin.get("resumed")
+    if not resumed:
+        return []
+    after = ", ".join(f"{episode:,}" for episode in resumed)
+    return [
+        f"Resumed after episode {after}: the learner, its data and the history continue bit for bit. The simulator has "
+        "no state() and restore(), so its random stream began anew there."
+    ]
 
 
 def _known(run: Run) -> list[str]:
     assert run.optimum is not None
     best = run.optimum
     totals = zip(run.average.totals, [best.value, *best.utility_values], strict=True)
-    return [
+    lines = [
         f"{_bound(run, j)}: {_text(quantity, own)} on average, {_text(quantity, ideal)} at the optimum"
         for j, (quantity, (own, ideal)) in enumerate(zip(run.display.quantities, totals, strict=True))
     ]
+    episodes, (reward, *others) = int(run.episodes[-1]), run.display.quantities
+    lost = abs(reward.scale) * float(run.regret[-1]) / episodes
+    lines.append(f"regret: {lost:.4g} {reward.unit}".rstrip() + " per episode")
+    for i, quantity in enumerate(others):
+        short = max(float(run.history[f"shortfall_{i}"][-1]), 0.0) / episodes
+        missed = f"{abs(quantity.scale) * short:.4g} {quantity.unit}".rstrip()
+        lines.append(f"violation of {quantity.name}: {missed} per episode")
+    return lines
 
 
 def _realised(run: Run) -> list[str]:
@@ -54,10 +78,10 @@ def _text(quantity: Quantity, total: float) -> str:
     return f"{quantity.shown(float(total)):.6g} {quantity.unit}".rstrip()
 
 
-def _multipliers(run: Run) -> str:
+def _multipliers(run: Run) -> list[str]:
     reward, *constrained = run.display.quantities
     last = [float(run.history[f"dual_{i}"][-1]) for i in range(len(constrained))]
-    return "; ".join(
+    return [
         f"the learner's last multiplier: {worth(reward, quantity, value)}"
         for quantity, value in zip(constrained, last, strict=True)
-    )
+    ]

@@ -150,6 +150,7 @@ class Trainer:
                 f"{'until' if config.until else 'certificates'}, or use another algorithm."
             )
         self.seconds = 0.0
+        self.guarded, self.before = False, None  # whether states of the simulator are kept, and that of this episode
         self.resumed: list[int] = []  # the episodes after which the simulator's stream was begun anew
         if known is None:
             self._reseed(0)
@@ -200,6 +201,7 @@ class Trainer:
         began = saved = time.monotonic()
         before = self.seconds
         size = piece or 1
+        self.guarded = folder is not None
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
                 self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
@@ -210,7 +212,9 @@ class Trainer:
                     self._play(count)
                 except InvalidModelError:  # an observation out of its range, or an episode that does not fit
                     if folder is not None and self._is_even():
-                        self.save(folder / CHECKPOINT)
+                        meta, arrays = self.snapshot()
+                        # As it was before the episode that failed, which is played again when the run is resumed.
+                        write_arrays(folder / CHECKPOINT, meta | {"simulator": self.before}, arrays)
                     raise
                 if piece is None:
                     size = next_size(size, (time.monotonic() - tick) / count)
@@ -269,6 +273,8 @@ class Trainer:
         """Play one episode step by step."""
         policy = self.learner.propose()
         table = self._table(policy)
+        if self.guarded and isinstance(self.simulator, ResumableSimulator):
+            self.before = self.simulator.state()
         episode = self.simulator.play(policy)
         I = self.task.num_constraints
         if not isinstance(episode, Episode) or np.shape(episode.signals) != (1 + I, self.task.horizon):

@@ -107,12 +107,18 @@ def build_growing(name: str, task: Task, preset: Preset) -> Any:
     """Return the learner of an algorithm with a growing bound on its multipliers, if it has multipliers."""
     learner = find(name).build(task, replace(preset, dual_bound=FIRST_BOUND))
     if isinstance(learner, Doubling):
-        return Doubling(task, lambda phase: _growing(learner.build(phase)), first=learner.first)
-    return _growing(learner)
+        return Doubling(task, lambda phase: _growing(learner.build(phase), preset.name), first=learner.first)
+    return _growing(learner, preset.name)
 
 
-def _growing(learner: Any) -> Any:
+def _growing(learner: Any, preset: str) -> Any:
     has_bound = isinstance(getattr(learner, "dual", None), np.ndarray) and getattr(learner, "dual_bound", 0.0) > 0.0
+    if has_bound and preset == "certified":
+        raise InvalidParameterError(
+            "the guarantee of preset 'certified' needs a lower bound on the Slater gap, and the model is not known; "
+            "give slater_gap=, or --slater-gap on the command line. Other presets begin with a small bound on the "
+            "multipliers, which grows."
+        )
     return GrowingBound(learner) if has_bound else learner
 
 

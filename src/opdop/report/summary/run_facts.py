@@ -13,6 +13,7 @@ from opdop.model import Quantity
 from opdop.model.validation import Floats
 from opdop.report.summary.certificate_card import CertificateCard
 from opdop.runs import Run
+from opdop.runs.summary_text import resumed_note
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +102,7 @@ class RunFacts:
             notes.append(
                 "The planned K was doubled whenever it was reached; the constants are those of the final plan."
             )
-        if resumed := self.run.origin.get("resumed"):
-            after = ", ".join(f"{episode:,}" for episode in resumed)
-            notes.append(
-                f"Resumed after episode {after}: the learner, its data and the history continue bit for bit. The "
-                "simulator has no state() and restore(), so its random stream began anew there."
-            )
-        return tuple(notes)
+        return (*notes, *resumed_note(self.run))
 
     def _ending(self) -> str:
         """Return whether the run ended because a policy was certified."""
