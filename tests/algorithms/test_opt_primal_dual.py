@@ -82,7 +82,7 @@ def test_the_papers_estimates_are_optimistic_everywhere(noisy: bool):
 def test_estimates_are_plain_means_with_the_bonus_of_the_visits():
     cmdp = opdop.make("factored")
     task = replace(Task.of(cmdp, episodes=50), stationary=False, stationary_signals=False)
-    learner, simulator = learner_of(task, "practical"), ModelSimulator(cmdp, seed=1)
+    learner, simulator = learner_of(task, "practical", radius_scale=0.001), ModelSimulator(cmdp, seed=1)
     for _ in range(50):
         learner.learn(simulator.play(learner.propose()))
     estimates = learner.evaluator.evaluate(learner.propose())

@@ -53,7 +53,7 @@ def dual_step_size(task: Task, dual_bound: float) -> float:
 
 
 def _paper(task: Task, dual_bound: float | None) -> PrimalDualConstants:
-    """The theorem's step sizes and bonus, derived in docs/algorithms/opt-primal-dual.md."""
+    """The step sizes and the bonus that the theorem needs; learns very slowly."""
     rho = bound_multipliers(task, dual_bound)
     return PrimalDualConstants(policy_step_size(task, rho), dual_step_size(task, rho), rho, L1BonusRadius(), {})
 
@@ -61,9 +61,9 @@ def _paper(task: Task, dual_bound: float | None) -> PrimalDualConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    step_scale: float = 300.0,
-    dual_step_scale: float = 1.0,
-    radius_scale: float = 0.001,
+    step_scale: float = 1000.0,
+    dual_step_scale: float = 100.0,
+    radius_scale: float = 0.00001,
 ) -> PrimalDualConstants:
     """The paper's constants times factors, and pooled visits where the problem is stationary; no guarantee."""
     rho = bound_multipliers(task, dual_bound)

@@ -56,7 +56,10 @@ class OptPessPlanner:
         means = data.signal_means().reshape(2, *shape)
         optimism = self.constants.bonus_scale * (1.0 + S * H + 4.0 * H * (1.0 + S * H) / slack)  # alpha_r
         # Costs 1 - g as negative utilities: what follows an unvisited pair has neither reward nor cost.
-        reward, saved = np.broadcast_arrays(means[0] + optimism * width, means[1] - 1.0 - (1.0 + S * H) * width)
+        # Of an unvisited pair both are at least H, which the paper's are anyway.
+        least = np.where(data.number.reshape(shape) > 0, 0.0, H)
+        bonus, pessimism = np.maximum(optimism * width, least), np.maximum((1.0 + S * H) * width, least)
+        reward, saved = np.broadcast_arrays(means[0] + bonus, means[1] - 1.0 - pessimism)
         # Divided by their largest sizes, so that rounding errors stay relative.
         sizes = np.array([max(1.0, float(np.abs(reward).max())), max(1.0, float(np.abs(saved).max()))])
         signals = np.stack([reward / sizes[0], saved / sizes[1]])
@@ -84,8 +87,8 @@ def _paper(task: Task, dual_bound: float | None) -> OptPessConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.01,
-    bonus_scale: float = 0.01,
+    radius_scale: float = 0.00001,
+    bonus_scale: float = 1.0,
     growth: float = GROWTH,
 ) -> OptPessConstants:
     """Narrower widths, a smaller bonus and fewer plans: leaves the baseline soon, no guarantee."""

@@ -55,6 +55,14 @@ def refuse_continuous(name: str, task: Task) -> None:
         )
 
 
+def refuse_several(name: str, task: Task) -> None:
+    """Raise InvalidParameterError if the task has several constraints."""
+    if task.num_constraints > 1:
+        raise InvalidParameterError(
+            f"`{name}` is proved for one constraint, and this task has {task.num_constraints}; use another algorithm."
+        )
+
+
 def required_baseline(name: str, task: Task) -> Baseline:
     """Return the task's safe baseline.
 
@@ -62,10 +70,7 @@ def required_baseline(name: str, task: Task) -> Baseline:
     algorithms with a baseline say nothing.
     """
     refuse_continuous(name, task)
-    if task.num_constraints > 1:
-        raise InvalidParameterError(
-            f"`{name}` is proved for one constraint, and this task has {task.num_constraints}; use another algorithm."
-        )
+    refuse_several(name, task)
     if task.baseline is None:
         raise InvalidParameterError(
             f"`{name}` plays a safe baseline policy until it knows better, and the task has none: give the task "

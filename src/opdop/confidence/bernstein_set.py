@@ -17,9 +17,9 @@ from opdop.model.validation import Floats, check_memory
 class BernsteinSet:
     """All kernels with |P(y) - P_n(y)| <= width(y) = scale (sqrt(4 P_n(y) (1 - P_n(y)) L / n) + 14 L / (3 n)).
 
-    The row of a pair that was never visited may be any distribution; its widths are those of n = 1. By the inequality
-    of Maurer and Pontil (2009), with scale = 1 and L = log(2 N / delta) all of N such intervals contain their
-    probabilities at once with probability at least 1 - 2 delta.
+    The row of a pair that was never visited may be any distribution; its widths are those of n = 1.
+    By the inequality of Maurer and Pontil (2009), with scale = 1 and L = log(2 N / delta) all of N such
+    intervals contain their probabilities at once with probability at least 1 - 2 delta.
 
     Attributes:
         observations: the data.
