@@ -180,7 +180,7 @@ def test_preset_with_a_guarantee_needs_a_slater_gap_or_a_dual_bound_and_says_so(
     result: Any = opdop_command("run", NAME, "-k", 20, "--preset", "certified")
     assert result.exit_code == 2
     assert "slater_gap" in result.output
-    assert "Slater gap" in answered("run", NAME, "-k", 20, "--preset", "certified", "--slater-gap", 1.0)
+    assert "slater_gap=1" in answered("run", NAME, "-k", 20, "--preset", "certified", "--slater-gap", 1.0)
 
 
 @pytest.mark.parametrize("algorithm", ["opdop", "doubling:opdop", "replan", "optimistic", "oppo"])

@@ -71,7 +71,7 @@ def test_comparison_makes_its_runs_and_a_page(tmp_path: Path) -> None:
 
 
 def test_verify_takes_names_and_models() -> None:
-    found = opdop.verify("factored", seeds=1, episodes=10, problem_parameters={"stages": 3})
+    found = opdop.verify("factored", seeds=1, episodes=10, problem_parameters={"stages": 5})
     assert found.failed == 0
     assert opdop.verify([opdop.make("factored")], seeds=1, episodes=5).failed == 0
     with pytest.raises(InvalidParameterError, match="does not guarantee optimism"):

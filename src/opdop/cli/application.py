@@ -126,7 +126,7 @@ def commands(
       opdop algorithms                    algorithms and presets of constants
       opdop run factored --episodes 2e4   trains, and shows the result
       opdop run factored --until 0.05 --out RUN   until a policy is certified
-      opdop policy RUN --out policy.json  the policy of a run, for production
+      opdop policy RUN --out policy.json   the policy of a run, for production
       opdop certify RUN                   what the data of a run prove
       opdop certify LOG.csv --task FILE   what a log proves, and a policy from it
       opdop sweep spec.toml --out DIR     many runs, on all cores

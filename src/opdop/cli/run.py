@@ -89,7 +89,10 @@ def run(
         raise InvalidParameterError("--bound draws into a figure; expected --figure FILE with it.")
     folder = resume or out
     if resume is not None:
-        _refuse_others(ctx, {"name", "resume", "as_json", "figure", "bound"})
+        from opdop.envs.own_problems import is_code
+
+        functions = {"name"} if name is not None and is_code(name) else set()
+        _refuse_others(ctx, {*functions, "resume", "as_json", "figure", "bound"})
         found, complete = _resume(resume, name)
     elif name is None:
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
@@ -241,11 +244,9 @@ def _resume(folder: Path, name: str | None) -> tuple[Run, bool]:
         raise InvalidParameterError(
             f"the run in {str(folder)!r} is of {config.problem!r}, a function or a model of your own, and no code is "
             f"run because a folder names it. If it is yours: opdop run {shlex.quote(config.problem)} --resume "
-            f"{shlex.quote(str(folder))}. A model or simulator that was made in Python is resumed there: "
+            f"{shlex.quote(str(folder))}. If it was made in Python, resume it where it was started: "
             f"opdop.train(..., checkpoint={str(folder)!r})."
         )
-    if name is not None and name != config.problem:
-        raise InvalidParameterError(f"the run in {str(folder)!r} is of {config.problem!r}, not of {name!r}.")
     return _train(config, make_trainable(config.problem, **config.problem_parameters), folder)
 
 
