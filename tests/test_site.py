@@ -122,3 +122,10 @@ def test_pages_of_a_folder_are_listed_by_title(tmp_path: Path) -> None:
 def test_examples_of_pages_are_shown_as_sessions() -> None:
     assert site_hooks.on_page_markdown("```python\n>>> 1\n1\n```") == "```pycon\n>>> 1\n1\n```"
     assert site_hooks.on_page_markdown("```python\nx = 1\n```") == "```python\nx = 1\n```"
+
+
+def test_formulas_are_shown_as_text(site: Path) -> None:
+    shown = site_hooks.on_page_markdown("V(pi*) = D(Y*), <rho, V>, *all*, `<Q, pi>`, <img src='x'>\n    <Q, pi>")
+    assert shown == "V(pi\\*) = D(Y\\*), &lt;rho, V>, *all*, `<Q, pi>`, <img src='x'>\n    <Q, pi>"
+    page = (site / "algorithms" / "opdop.html").read_text(encoding="utf-8")
+    assert "eta (b_i - &lt;rho, V_gi&gt;)" in page

@@ -15,6 +15,9 @@ from tools import cli_reference
 
 CLI_PAGE = "reference/cli.md"
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
+_CODE_SPAN = re.compile(r"(`[^`]*`)")
+_ANGLE = re.compile(r"<(?=[A-Za-z])(?!(?:img|br|a)\b)")
+_STAR = re.compile(r"(?<![\w*])((?:pi|D|Q|V|Y)(?:_\w+)?)\*(?![\w*])")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -32,8 +35,23 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return the text of a page with its doctests marked as Python sessions, so that prompts are coloured."""
-    return _SESSION.sub("```pycon\n", markdown)
+    """Return the text of a page with its doctests marked as Python sessions, and its formulas as text.
+
+    Marked sessions have coloured prompts. Python-Markdown takes `<rho, V>` for a tag of HTML and the stars of
+    `V(pi*) = D(Y*)` for emphasis, where GitHub shows both as they are.
+    """
+    lines, fenced = [], False
+    for line in _SESSION.sub("```pycon\n", markdown).split("\n"):
+        fenced ^= line.lstrip().startswith("```")
+        lines.append(line if fenced or line.startswith("    ") else _formulas_as_text(line))
+    return "\n".join(lines)
+
+
+def _formulas_as_text(line: str) -> str:
+    """Return a line of text with angle brackets and stars of formulas escaped, outside code spans."""
+    parts = _CODE_SPAN.split(line)
+    parts[::2] = [_STAR.sub(r"\1\*", _ANGLE.sub("&lt;", part)) for part in parts[::2]]
+    return "".join(parts)
 
 
 def named(nav: Any) -> set[str]:
@@ -68,4 +86,4 @@ def title(page: Path) -> str:
 
 
 def _order(page: Path) -> tuple[str, str]:
-    return title(page).casefold(), page.name
+    return title(page).replace("`", "").casefold(), page.name
