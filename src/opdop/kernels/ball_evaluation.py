@@ -8,10 +8,9 @@ Pairs are laid out by action, a*S + x. All sums are in visits, n times a probabi
 
 from __future__ import annotations
 
-from numba.extending import overload
-
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import CountTable, by_form, stored_stage
+from opdop.kernels.parts import overload
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}

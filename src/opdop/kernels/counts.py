@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import overload
 from opdop.kernels.sums import add_compensated
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
@@ -253,7 +253,7 @@ def _lists_add_expected(counts, h, first, pairs, v, totals):
             one[pair] = total
 
 
-@overload(add_expected, jit_options={"fastmath": _EXACT})
+@overload(add_expected, fastmath=_EXACT)
 def _overload_add_expected(counts, h, first, pairs, v, totals):
     return by_form(counts, _table_add_expected, _lists_add_expected)
 

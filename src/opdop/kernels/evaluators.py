@@ -6,10 +6,10 @@ The evaluators are Algorithm 2 in two forms, Algorithm 3, and Algorithm 3 with c
 from __future__ import annotations
 
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels import counts, lstd
 from opdop.kernels.ball_evaluation import evaluate_ball
+from opdop.kernels.parts import overload
 
 
 def _implementation(state, of_counts, of_linear, of_one_hot, of_ball=None):

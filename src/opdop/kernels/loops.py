@@ -70,9 +70,13 @@ def measure(model, policies, weight, occupancy, totals):
     for b in range(LANES):
         for x in range(S):
             here[b, x] = model.initial[x]
-    totals[:] = 0.0
+    for b in range(B):
+        for j in range(J):
+            totals[b, j] = 0.0
     for h in range(H):
-        there[:] = 0.0
+        for b in range(LANES):
+            for x in range(S):
+                there[b, x] = 0.0
         for first in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
             pairs = min(_BLOCK, S - first) * A
             visited = occupancy[h].ravel()[first * A : first * A + pairs]
@@ -80,7 +84,9 @@ def measure(model, policies, weight, occupancy, totals):
             for n in range(pairs):
                 for b in range(B):
                     visited[n] += weight * masses[n, b]
-            sums[:] = 0.0
+            for j in range(J):
+                for b in range(LANES):
+                    sums[j, b] = 0.0
             for x in range(pairs // A):
                 for a in range(A):
                     for j in range(J):
@@ -180,7 +186,8 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         for i in range(J - 1):
             learner.utility_estimates[i] = record.estimates[done, 1 + i]
             record.dual[done, i] = learner.dual[i]
-        record.totals[done] = np.nan
+        for j in range(J):
+            record.totals[done, j] = np.nan
         if every > 0 and (record.first + done) % every == 0:
             copy_policy(learner.policy, waiting[pending])
             measured[pending] = done

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels.balls import Balls, move_mass, rank_states
 from opdop.kernels.boxes import Boxes, expect_in_boxes
@@ -24,6 +23,7 @@ from opdop.kernels.ellipsoids import (
     integrate_values,
     store_values,
 )
+from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES, add_scaled
 
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
@@ -150,7 +150,7 @@ def _boxes_expect(transitions, first_row, count, v, out):
     expect_in_boxes(transitions, first_row, count, v, out)
 
 
-@overload(expect, jit_options={"fastmath": _SUMS})
+@overload(expect, fastmath=_SUMS)
 def _overload_expect(transitions, first_row, count, v, out):
     sets = _balls_expect, _ellipsoids_expect, _blocks_expect, _boxes_expect
     return _by_form(transitions, _dense_expect, _sparse_expect, *sets)
@@ -250,7 +250,7 @@ def _sparse_push_lanes(transitions, first_row, masses, out):
                 add_scaled(masses, n, probabilities[entry], by_state, np.uint32(successors[entry]))
 
 
-@overload(push, jit_options={"fastmath": {"contract"}})
+@overload(push, fastmath={"contract"})
 def _overload_push(transitions, first_row, masses, out):
     return _by_form(transitions, _dense_push, _sparse_push_lanes if out.layout == "F" else _sparse_push)
 
