@@ -79,6 +79,7 @@ def no_visits(
         lost=np.zeros((J, L, pairs)),
         inverse=np.full((L, pairs), 1.0 / ridge),
         width=np.repeat(first_widths[:L, None], pairs, axis=1),
+        work=np.zeros((J, pairs)),
         radii=radii,
         ridge=ridge,
         trusted_from=trusted_from,

@@ -26,6 +26,7 @@ _AXES: Mapping[type, Mapping[str, str]] = {
         "lost": "JLP",
         "inverse": "LP",
         "width": "LP",
+        "work": "JP",
         "radii": "H",
     },
     counts.BallVisits: {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from numba.extending import overload
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountTable, by_form, stored_stage
+from opdop.kernels.counts import CountTable, any_touched, by_form, stored_stage
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
@@ -44,7 +44,7 @@ def _evaluate_table(counts, policy, q, v):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):
-        if not _any(visits.touched, h):
+        if not any_touched(visits.touched, h, 0, S):
             continue
         k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
         top = float(H - h)
@@ -64,14 +64,6 @@ def _evaluate_table(counts, policy, q, v):
                     value = bound if number[k, pair] > 0.0 else top
                     q[j, h, a, x] = value
                     v[j, h, x] += value * policy[h, a, x]
-
-
-@njit(cache=True, fastmath=False)
-def _any(touched, h):
-    for x in range(touched.shape[1]):
-        if touched[h, x]:
-            return True
-    return False
 
 
 @njit(cache=True, fastmath=_EXACT)

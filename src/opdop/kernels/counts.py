@@ -25,6 +25,8 @@ from opdop.kernels.sums import add_compensated
 # inlined.
 _EXACT = {"contract"}
 
+_BLOCK = 128  # states evaluated together from lists
+
 # Two observations of a deterministic signal that differ by more are not rounding.
 SAME_SIGNAL = 1e-9
 
@@ -38,6 +40,7 @@ class Visits(NamedTuple):
     lost: np.ndarray  # [J, L, S*A]: what rounding took from the sums so far (Kahan)
     inverse: np.ndarray  # [L, S*A]: 1 / (n + ridge)
     width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
+    work: np.ndarray  # [J, S*A]: room for sums
     radii: np.ndarray  # [H]
     ridge: float
     trusted_from: float  # visits from which on a pair's estimate is used; before, its width stays the first one
@@ -99,53 +102,91 @@ def stored_stage(h, stages):
     return 0 if stages == 1 else h
 
 
-@njit(cache=True, fastmath=_EXACT)
 def evaluate(counts, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S], from the counts as they are.
 
     Blocks of states that were never visited keep the optimistic q and v that the caller wrote there.
     """
-    visits = counts.visits
-    J = q.shape[0]
-    H, A, S = policy.shape
-    flat_q = q.reshape(J, H, A * S)
-    block = states_at_once(counts)
-    totals = np.empty((J, A * S))
+    (_evaluate_table if isinstance(counts, CountTable) else _evaluate_lists)(counts, policy, q, v)
+
+
+@overload(evaluate)
+def _overload_evaluate(counts, policy, q, v):
+    def of_table(counts, policy, q, v):
+        _evaluate_table(counts, policy, q, v)
+
+    def of_lists(counts, policy, q, v):
+        _evaluate_lists(counts, policy, q, v)
+
+    return by_form(counts, of_table, of_lists)
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _evaluate_table(counts, policy, q, v):
+    visits, seen = counts
+    number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
+    J, (H, A, S) = q.shape[0], policy.shape
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
-        k = stored_stage(h, visits.number.shape[0])
-        for x in range(0, S, block):
-            after = min(x + block, S)
-            if visits.touched[h, x:after].any():
-                # The pairs of a whole stage form one piece; those of a block of states form one piece per action.
-                pieces, pairs = (1, A * S) if after - x == S else (A, after - x)
+        if not any_touched(visits.touched, h, 0, S):
+            continue
+        k = stored_stage(h, number.shape[0])
+        for j in range(J):
+            for pair in range(A * S):
+                totals[j, pair] = visits.sums[j, k, pair]
+        if h < H - 1:
+            _add_expected(seen, k, v, h + 1, totals)
+        radius, top = visits.radii[h], float(H - h)
+        for j in range(J):
+            for x in range(S):
+                v[j, h, x] = 0.0
+            for a in range(A):
+                for x in range(S):
+                    pair = a * S + x
+                    value = estimate(totals[j, pair], inverse[k, pair], width[k, pair], radius, top)
+                    q[j, h, a, x] = value
+                    v[j, h, x] += value * policy[h, a, x]  # line 8
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _evaluate_lists(counts, policy, q, v):
+    visits, J, (H, A, S) = counts.visits, q.shape[0], policy.shape
+    number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
+    for h in range(H - 1, -1, -1):  # line 3
+        k = stored_stage(h, number.shape[0])
+        radius, top = visits.radii[h], float(H - h)
+        for first in range(0, S, _BLOCK):
+            last = min(first + _BLOCK, S)
+            if any_touched(visits.touched, h, first, last):
                 for j in range(J):
-                    for piece in range(pieces):
-                        first = piece * S + x
-                        _copy(visits.sums[j, k, first : first + pairs], totals[j, first : first + pairs])
-                if h < H - 1:
-                    for piece in range(pieces):
-                        add_expected(counts, h, piece * S + x, pairs, v, totals)
-                for j in range(J):
-                    for piece in range(pieces):
-                        first, last = piece * S + x, piece * S + x + pairs
-                        _estimate_optimistically(
-                            totals[j, first:last],
-                            visits.inverse[k, first:last],
-                            visits.width[k, first:last],
-                            visits.radii[h],
-                            float(H - h),
-                            flat_q[j, h, first:last],
-                        )
-                    average(q[j, h], policy[h], x, after, v[j, h])
+                    for x in range(first, last):
+                        v[j, h, x] = 0.0
+                for a in range(A):
+                    for j in range(J):
+                        for x in range(first, last):
+                            totals[j, x] = visits.sums[j, k, a * S + x]
+                    if h < H - 1:
+                        _add_listed(counts, k, a * S, first, last, v, h + 1, totals)
+                    for j in range(J):
+                        for x in range(first, last):
+                            pair = a * S + x
+                            value = estimate(totals[j, x], inverse[k, pair], width[k, pair], radius, top)
+                            q[j, h, a, x] = value
+                            v[j, h, x] += value * policy[h, a, x]  # line 8
 
 
 @njit(cache=True, fastmath=False)
-def _copy(source, target):
-    for n in range(source.shape[0]):
-        target[n] = source[n]
+def any_touched(touched, h, first, last):
+    """Return whether one of the states from first to last was visited at stage h."""
+    for x in range(first, last):
+        if touched[h, x]:
+            return True
+    return False
 
 
 @njit(cache=True, fastmath=False)
@@ -155,11 +196,10 @@ def clip_value(value, top):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def _estimate_optimistically(totals, inverse, width, radius, top, q):
-    """Write Q of some pairs, from the sums of their signals and of the values of their successors."""
-    for pair in range(q.shape[0]):
-        bonus = radius * width[pair]  # line 6
-        q[pair] = clip_value(totals[pair] * inverse[pair] + 2.0 * bonus, top)  # line 7
+def estimate(total, inverse, width, radius, top):
+    """Return Q of a pair, from the sum of its signals and of the values of its successors."""
+    bonus = radius * width  # line 6
+    return clip_value(total * inverse + 2.0 * bonus, top)  # line 7
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -174,88 +214,56 @@ def average(q, policy, first, last, v):
             mean[x] += good[x] * likely[x]  # line 8
 
 
-def states_at_once(counts):
-    """Return how many states are evaluated together: all of them for a table, a block of them for lists."""
-    return _table_states_at_once(counts) if isinstance(counts, CountTable) else _lists_states_at_once(counts)
-
-
-def _table_states_at_once(counts):
-    return counts.seen.shape[1]
-
-
-def _lists_states_at_once(counts):
-    return min(128, counts.visits.touched.shape[1])
-
-
-@overload(states_at_once)
-def _overload_states_at_once(counts):
-    return by_form(counts, _table_states_at_once, _lists_states_at_once)
-
-
-def add_expected(counts, h, first, pairs, v, totals):
-    """Add sum_y n(x, a, y) V(y) to totals [J, A*S] for the pairs from `first` on at stage h; V = v[:, h+1]."""
-    add = _table_add_expected if isinstance(counts, CountTable) else _lists_add_expected
-    add(counts, h, first, pairs, v, totals)
-
-
-def _table_add_expected(counts, h, first, pairs, v, totals):
+@njit(cache=True, fastmath=_EXACT)
+def _add_expected(seen, k, v, stage, totals):
+    """Add sum_y n(x, a, y) V(y) to totals [J, S*A] for all pairs, from a table; V = v[:, stage]."""
     # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
-    # A table is always evaluated as a whole, so that first = 0.
-    seen = counts.seen[stored_stage(h, counts.seen.shape[0])]
-    S, J = seen.shape[0], totals.shape[0]
+    S, pairs, J = seen.shape[1], seen.shape[2], totals.shape[0]
     whole = S - S % 4
     for y in range(0, whole, 4):
-        n0, n1, n2, n3 = seen[y], seen[y + 1], seen[y + 2], seen[y + 3]
         for j in range(0, J - 1, 2):
-            one, two = totals[j], totals[j + 1]
-            a, b = v[j, h + 1], v[j + 1, h + 1]
-            a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
-            b0, b1, b2, b3 = b[y], b[y + 1], b[y + 2], b[y + 3]
+            a0, a1, a2, a3 = v[j, stage, y], v[j, stage, y + 1], v[j, stage, y + 2], v[j, stage, y + 3]
+            b0, b1, b2, b3 = v[j + 1, stage, y], v[j + 1, stage, y + 1], v[j + 1, stage, y + 2], v[j + 1, stage, y + 3]
             for pair in range(pairs):
-                m0, m1, m2, m3 = float(n0[pair]), float(n1[pair]), float(n2[pair]), float(n3[pair])
-                one[pair] = (((one[pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
-                two[pair] = (((two[pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
+                m0, m1 = float(seen[k, y, pair]), float(seen[k, y + 1, pair])
+                m2, m3 = float(seen[k, y + 2, pair]), float(seen[k, y + 3, pair])
+                totals[j, pair] = (((totals[j, pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
+                totals[j + 1, pair] = (((totals[j + 1, pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
         if J % 2 == 1:
-            one, a = totals[J - 1], v[J - 1, h + 1]
-            a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
+            j = J - 1
+            a0, a1, a2, a3 = v[j, stage, y], v[j, stage, y + 1], v[j, stage, y + 2], v[j, stage, y + 3]
             for pair in range(pairs):
-                one[pair] = (((one[pair] + n0[pair] * a0) + n1[pair] * a1) + n2[pair] * a2) + n3[pair] * a3
+                m0, m1 = float(seen[k, y, pair]), float(seen[k, y + 1, pair])
+                m2, m3 = float(seen[k, y + 2, pair]), float(seen[k, y + 3, pair])
+                totals[j, pair] = (((totals[j, pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
     for y in range(whole, S):
         for j in range(J):
             for pair in range(pairs):
-                totals[j, pair] += seen[y, pair] * v[j, h + 1, y]
+                totals[j, pair] += seen[k, y, pair] * v[j, stage, y]
 
 
-def _lists_add_expected(counts, h, first, pairs, v, totals):
-    number = counts.visits.number
-    row = stored_stage(h, number.shape[0]) * number.shape[1] + first
-    starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
-    successors, seen = counts.successors, counts.seen
+@njit(cache=True, fastmath=_EXACT)
+def _add_listed(counts, k, row, first, last, v, stage, totals):
+    """Add the same to totals [J, S] for the states from first to last and the action whose pairs begin at `row`."""
+    starts, used, successors, seen = counts.starts, counts.used, counts.successors, counts.seen
+    row += k * counts.visits.number.shape[1]
     J = totals.shape[0]
     # Two signals at a time: each successor is looked up once for both. Unsigned indices save a test of the sign.
     for j in range(0, J - 1, 2):
-        a, b = v[j, h + 1], v[j + 1, h + 1]
-        one, two = totals[j, first : first + pairs], totals[j + 1, first : first + pairs]
-        for pair in range(pairs):
-            first_total, second_total = one[pair], two[pair]
-            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
+        for x in range(first, last):
+            one, two = totals[j, x], totals[j + 1, x]
+            begin = starts[row + x]
+            for entry in range(np.uint64(begin), np.uint64(begin + used[row + x])):
                 y, n = np.uint32(successors[entry]), seen[entry]
-                first_total += n * a[y]
-                second_total += n * b[y]
-            one[pair] = first_total
-            two[pair] = second_total
+                one += n * v[j, stage, y]
+                two += n * v[j + 1, stage, y]
+            totals[j, x], totals[j + 1, x] = one, two
     if J % 2 == 1:
-        a, one = v[J - 1, h + 1], totals[J - 1, first : first + pairs]
-        for pair in range(pairs):
-            total = one[pair]
-            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
-                total += seen[entry] * a[np.uint32(successors[entry])]
-            one[pair] = total
-
-
-@overload(add_expected, jit_options={"fastmath": _EXACT})
-def _overload_add_expected(counts, h, first, pairs, v, totals):
-    return by_form(counts, _table_add_expected, _lists_add_expected)
+        for x in range(first, last):
+            one, begin = totals[J - 1, x], starts[row + x]
+            for entry in range(np.uint64(begin), np.uint64(begin + used[row + x])):
+                one += seen[entry] * v[J - 1, stage, np.uint32(successors[entry])]
+            totals[J - 1, x] = one
 
 
 @njit(cache=True, fastmath=False)
@@ -268,14 +276,14 @@ def _touch(touched, h, x, stages):
 
 @njit(cache=True, fastmath=False)
 def count_visit(visits, h, x, pair, observed):
-    """Count one visit and its observed signals [J]."""
+    """Count one visit and its observed signals, those of stage h in observed [J, H]."""
     k = stored_stage(h, visits.number.shape[0])
     _touch(visits.touched, h, x, visits.number.shape[0])
     visits.number[k, pair] += 1.0
     for j in range(observed.shape[0]):
         # Compensated, because rounding errors of 10^8 additions would add up.
         visits.sums[j, k, pair], visits.lost[j, k, pair] = add_compensated(
-            visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j]
+            visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j, h]
         )
     visits.inverse[k, pair] = 1.0 / (visits.number[k, pair] + visits.ridge)
     if visits.number[k, pair] >= visits.trusted_from:
@@ -286,7 +294,7 @@ def count_visit(visits, h, x, pair, observed):
 def _count_visits(visits, states, actions, observed):
     S = visits.touched.shape[1]
     for h in range(actions.shape[0]):
-        count_visit(visits, h, states[h], actions[h] * S + states[h], observed[:, h])
+        count_visit(visits, h, states[h], actions[h] * S + states[h], observed)
 
 
 @njit(cache=True, fastmath=False)

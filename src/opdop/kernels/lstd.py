@@ -240,7 +240,7 @@ def observe_one_hot(state, v, states, actions, observed):
     direction = np.empty(S)
     for h in range(H):
         pair = actions[h] * S + states[h]
-        count_visit(state.visits, h, states[h], pair, observed[:, h])
+        count_visit(state.visits, h, states[h], pair, observed)
         if h < H - 1:
             for j in range(J):
                 x, gram, inverse = v[j, h + 1], state.gram[j, h], state.inverse[j, h]
