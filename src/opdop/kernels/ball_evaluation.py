@@ -35,7 +35,7 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, of_table, of_lists)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
     visits, seen = counts
     J, (H, A, S) = q.shape[0], policy.shape
@@ -66,7 +66,7 @@ def _evaluate_table(counts, policy, q, v):
                     v[j, h, x] += value * policy[h, a, x]
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _fill(seen, k, v, j, stage, order, h, number, moved, work):
     """Write n times the largest expectation of v[j, stage] over each pair's ball into work[0]; work[1] is used up."""
     S, pairs = seen.shape[1], seen.shape[2]
@@ -104,7 +104,7 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
             work[0, pair] += taken * value
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def sort_states(v, j, stage, order, h):
     """Sort order[j, h] so that v[j, stage] descends, equal values by number: the result does not depend on the past.
 
@@ -115,7 +115,7 @@ def sort_states(v, j, stage, order, h):
             _insert(v, j, stage, order, h, gap, v.shape[2] * v.shape[2])
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _insert(v, j, stage, order, h, gap, budget):
     """Sort the elements that are a gap apart; return False if that takes more moves than the budget."""
     for place in range(gap, v.shape[2]):
@@ -136,7 +136,7 @@ def _insert(v, j, stage, order, h, gap, budget):
     return True
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_lists(counts, policy, q, v):
     visits = counts.visits
     J, (H, A, S) = q.shape[0], policy.shape
@@ -165,7 +165,7 @@ def _evaluate_lists(counts, policy, q, v):
                     v[j, h, x] = mean
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _fill_list(counts, k, pair, v, j, stage, best):
     """Return n times the largest expectation of v[j, stage] over one pair's ball."""
     visits, successors, seen = counts.visits, counts.successors, counts.seen
@@ -183,7 +183,7 @@ def _fill_list(counts, k, pair, v, j, stage, best):
     return total + moved * top - _take_worst(work, size, moved)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _take_worst(heap, size, wanted):
     """Return the value of so much mass, taken where values are smallest; heap [2, n], values and masses, is used up."""
     for root in range(size // 2 - 1, -1, -1):
@@ -199,7 +199,7 @@ def _take_worst(heap, size, wanted):
     return total
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _sift(heap, root, size):
     """Move a value down until none below it is smaller."""
     value, mass = heap[0, root], heap[1, root]

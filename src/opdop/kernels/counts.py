@@ -96,7 +96,7 @@ def by_form(counts, table, lists):
     return None
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def stored_stage(h, stages):
     """Return the slice that stage h reads of an array with one stage or with all: h % stages, without dividing."""
     return 0 if stages == 1 else h
@@ -121,7 +121,7 @@ def _overload_evaluate(counts, policy, q, v):
     return by_form(counts, of_table, of_lists)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
     visits, seen = counts
     number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
@@ -150,7 +150,7 @@ def _evaluate_table(counts, policy, q, v):
                     v[j, h, x] += value * policy[h, a, x]  # line 8
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_lists(counts, policy, q, v):
     visits, J, (H, A, S) = counts.visits, q.shape[0], policy.shape
     number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
@@ -180,7 +180,7 @@ def _evaluate_lists(counts, policy, q, v):
                             v[j, h, x] += value * policy[h, a, x]  # line 8
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def any_touched(touched, h, first, last):
     """Return whether one of the states from first to last was visited at stage h."""
     for x in range(first, last):
@@ -189,20 +189,20 @@ def any_touched(touched, h, first, last):
     return False
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def clip_value(value, top):
     """Return a value clipped to [0, top]; top is the number of stages left, since signals are in [0, 1]."""
     return min(max(value, 0.0), top)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def estimate(total, inverse, width, radius, top):
     """Return Q of a pair, from the sum of its signals and of the values of its successors."""
     bonus = radius * width  # line 6
     return clip_value(total * inverse + 2.0 * bonus, top)  # line 7
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def average(q, policy, first, last, v):
     """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
     mean = v[first:last]
@@ -214,7 +214,7 @@ def average(q, policy, first, last, v):
             mean[x] += good[x] * likely[x]  # line 8
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _add_expected(seen, k, v, stage, totals):
     """Add sum_y n(x, a, y) V(y) to totals [J, S*A] for all pairs, from a table; V = v[:, stage]."""
     # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
@@ -242,7 +242,7 @@ def _add_expected(seen, k, v, stage, totals):
                 totals[j, pair] += seen[k, y, pair] * v[j, stage, y]
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _add_listed(counts, k, row, first, last, v, stage, totals):
     """Add the same to totals [J, S] for the states from first to last and the action whose pairs begin at `row`."""
     starts, used, successors, seen = counts.starts, counts.used, counts.successors, counts.seen
@@ -266,7 +266,7 @@ def _add_listed(counts, k, row, first, last, v, stage, totals):
             totals[J - 1, x] = one
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _touch(touched, h, x, stages):
     """Note a visit to a state at stage h, and at all stages that share its counts."""
     if not touched[h, x]:
@@ -274,7 +274,7 @@ def _touch(touched, h, x, stages):
             touched[k, x] = True
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def count_visit(visits, h, x, pair, observed):
     """Count one visit and its observed signals, those of stage h in observed [J, H]."""
     k = stored_stage(h, visits.number.shape[0])
@@ -290,14 +290,14 @@ def count_visit(visits, h, x, pair, observed):
         visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _count_visits(visits, states, actions, observed):
     S = visits.touched.shape[1]
     for h in range(actions.shape[0]):
         count_visit(visits, h, states[h], actions[h] * S + states[h], observed)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _count_ball_visits(visits, states, actions, observed):
     """Count the visits of an episode and its signals, and write the new confidence sets of the visited pairs."""
     touched, number, signal_number, upper = visits.touched, visits.number, visits.signal_number, visits.upper
@@ -324,7 +324,7 @@ def _count_ball_visits(visits, states, actions, observed):
                 visits.refuted[0] = 1 + m * number.shape[1] + pair
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def moved_visits(n, log_sets, scale):
     """Return n eps / 2: of n visits to a pair, how many its ball may move to another successor; at most n."""
     if scale == 0.0:  # who only counts does not wait for logarithms
@@ -332,7 +332,7 @@ def moved_visits(n, log_sets, scale):
     return n * min(1.0, 0.5 * scale * l1_width(n, log_sets))
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def renew_balls(visits):
     """Compute again what counting has written of the kernel's balls, from the numbers of visits."""
     for k in range(visits.number.shape[0]):
@@ -378,7 +378,7 @@ def _lists_observe(counts, states, actions, observed):
     count_visits(counts.visits, states, actions, observed)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _count_transition(counts, row, y):
     """Count one transition in its row's list; a list that is full moves to a place twice as long."""
     first, used = counts.starts[row], counts.used[row]
@@ -407,7 +407,7 @@ def _overload_observe(counts, states, actions, observed):
     return by_form(counts, _table_observe, _lists_observe)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def observe_episode(counts, states, actions, observed):
     """Compiled `observe`, for callers outside the kernels."""
     observe(counts, states, actions, observed)

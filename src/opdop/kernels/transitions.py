@@ -226,21 +226,38 @@ def _sparse_push(transitions, first_row, masses, out):
                     out[b, transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
-def _sparse_push_lanes(transitions, first_row, masses, out):
-    starts, by_state = transitions.starts[first_row : first_row + masses.shape[0] + 1], out.T
-    successors, probabilities = transitions.successors, transitions.probabilities
-    for n in range(masses.shape[0]):
+@overload(push, jit_options={"fastmath": {"contract"}})
+def _overload_push(transitions, first_row, masses, out):
+    return _by_form(transitions, _dense_push, _sparse_push)
+
+
+def push_lanes(transitions, first_row, count, masses, out):
+    """Add sum_n masses[n] P(y | first_row + n) to out[y], for `LANES` sets of masses [count, LANES] side by side."""
+    lanes = _dense_push_lanes if isinstance(transitions, Dense) else _sparse_push_lanes
+    lanes(transitions, first_row, count, masses, out)
+
+
+def _dense_push_lanes(transitions, first_row, count, masses, out):
+    rows = transitions.rows
+    for n in range(count):
+        for y in range(out.shape[0]):
+            add_scaled(masses, n, rows[first_row + n, y], out, y)
+
+
+def _sparse_push_lanes(transitions, first_row, count, masses, out):
+    starts, successors, probabilities = transitions.starts, transitions.successors, transitions.probabilities
+    for n in range(count):
         total = 0.0
         for b in range(LANES):
             total += masses[n, b]
         if total > 0.0:
-            for entry in range(np.uint64(starts[n]), np.uint64(starts[n + 1])):
-                add_scaled(masses, n, probabilities[entry], by_state, np.uint32(successors[entry]))
+            for entry in range(np.uint64(starts[first_row + n]), np.uint64(starts[first_row + n + 1])):
+                add_scaled(masses, n, probabilities[entry], out, np.uint32(successors[entry]))
 
 
-@overload(push, jit_options={"fastmath": {"contract"}})
-def _overload_push(transitions, first_row, masses, out):
-    return _by_form(transitions, _dense_push, _sparse_push_lanes if out.layout == "F" else _sparse_push)
+@overload(push_lanes, jit_options={"fastmath": {"contract"}})
+def _overload_push_lanes(transitions, first_row, count, masses, out):
+    return _by_form(transitions, _dense_push_lanes, _sparse_push_lanes)
 
 
 def draw_next(transitions, row, uniform):
@@ -262,7 +279,7 @@ def _overload_draw_next(transitions, row, uniform):
     return _by_form(transitions, _dense_draw_next, _sparse_draw_next)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def draw(probabilities, uniform):
     """Return the index that a uniform in [0, 1) selects from probabilities [n]; never one of probability zero."""
     total, last = 0.0, 0
