@@ -26,6 +26,7 @@ from opdop.kernels.sums import add_compensated
 _EXACT = {"contract"}
 
 _BLOCK = 128  # states evaluated together from lists
+FEW_PAIRS = 16  # of a stage: below that, loops over pairs are too short to be vectorised
 
 # Two observations of a deterministic signal that differ by more are not rounding.
 SAME_SIGNAL = 1e-9
@@ -96,7 +97,7 @@ def by_form(counts, table, lists):
     return None
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def stored_stage(h, stages):
     """Return the slice that stage h reads of an array with one stage or with all: h % stages, without dividing."""
     return 0 if stages == 1 else h
@@ -110,7 +111,7 @@ def evaluate(counts, policy, q, v):
     (_evaluate_table if isinstance(counts, CountTable) else _evaluate_lists)(counts, policy, q, v)
 
 
-@overload(evaluate)
+@overload(evaluate, jit_options={"forceinline": True})
 def _overload_evaluate(counts, policy, q, v):
     def of_table(counts, policy, q, v):
         _evaluate_table(counts, policy, q, v)
@@ -121,7 +122,7 @@ def _overload_evaluate(counts, policy, q, v):
     return by_form(counts, of_table, of_lists)
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
     visits, seen = counts
     number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
@@ -136,7 +137,9 @@ def _evaluate_table(counts, policy, q, v):
         for j in range(J):
             for pair in range(A * S):
                 totals[j, pair] = visits.sums[j, k, pair]
-        if h < H - 1:
+        if A * S <= FEW_PAIRS:
+            _add_expected_of_few(seen, k, v, h + 1, totals)
+        elif h < H - 1:
             _add_expected(seen, k, v, h + 1, totals)
         radius, top = visits.radii[h], float(H - h)
         for j in range(J):
@@ -150,7 +153,7 @@ def _evaluate_table(counts, policy, q, v):
                     v[j, h, x] += value * policy[h, a, x]  # line 8
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _evaluate_lists(counts, policy, q, v):
     visits, J, (H, A, S) = counts.visits, q.shape[0], policy.shape
     number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
@@ -180,7 +183,7 @@ def _evaluate_lists(counts, policy, q, v):
                             v[j, h, x] += value * policy[h, a, x]  # line 8
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def any_touched(touched, h, first, last):
     """Return whether one of the states from first to last was visited at stage h."""
     for x in range(first, last):
@@ -189,20 +192,20 @@ def any_touched(touched, h, first, last):
     return False
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def clip_value(value, top):
     """Return a value clipped to [0, top]; top is the number of stages left, since signals are in [0, 1]."""
     return min(max(value, 0.0), top)
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def estimate(total, inverse, width, radius, top):
     """Return Q of a pair, from the sum of its signals and of the values of its successors."""
     bonus = radius * width  # line 6
     return clip_value(total * inverse + 2.0 * bonus, top)  # line 7
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def average(q, policy, first, last, v):
     """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
     mean = v[first:last]
@@ -214,7 +217,7 @@ def average(q, policy, first, last, v):
             mean[x] += good[x] * likely[x]  # line 8
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _add_expected(seen, k, v, stage, totals):
     """Add sum_y n(x, a, y) V(y) to totals [J, S*A] for all pairs, from a table; V = v[:, stage]."""
     # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
@@ -242,7 +245,18 @@ def _add_expected(seen, k, v, stage, totals):
                 totals[j, pair] += seen[k, y, pair] * v[j, stage, y]
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _add_expected_of_few(seen, k, v, stage, totals):
+    """Add the same, pair by pair: so few pairs are not vectorised anyway."""
+    for j in range(totals.shape[0]):
+        for pair in range(totals.shape[1]):
+            total = totals[j, pair]
+            for y in range(seen.shape[1]):
+                total += seen[k, y, pair] * v[j, stage, y]
+            totals[j, pair] = total
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _add_listed(counts, k, row, first, last, v, stage, totals):
     """Add the same to totals [J, S] for the states from first to last and the action whose pairs begin at `row`."""
     starts, used, successors, seen = counts.starts, counts.used, counts.successors, counts.seen
@@ -266,7 +280,7 @@ def _add_listed(counts, k, row, first, last, v, stage, totals):
             totals[J - 1, x] = one
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _touch(touched, h, x, stages):
     """Note a visit to a state at stage h, and at all stages that share its counts."""
     if not touched[h, x]:
@@ -274,7 +288,7 @@ def _touch(touched, h, x, stages):
             touched[k, x] = True
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def count_visit(visits, h, x, pair, observed):
     """Count one visit and its observed signals, those of stage h in observed [J, H]."""
     k = stored_stage(h, visits.number.shape[0])
@@ -290,14 +304,14 @@ def count_visit(visits, h, x, pair, observed):
         visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_visits(visits, states, actions, observed):
     S = visits.touched.shape[1]
     for h in range(actions.shape[0]):
         count_visit(visits, h, states[h], actions[h] * S + states[h], observed)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_ball_visits(visits, states, actions, observed):
     """Count the visits of an episode and its signals, and write the new confidence sets of the visited pairs."""
     touched, number, signal_number, upper = visits.touched, visits.number, visits.signal_number, visits.upper
@@ -324,7 +338,7 @@ def _count_ball_visits(visits, states, actions, observed):
                 visits.refuted[0] = 1 + m * number.shape[1] + pair
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def moved_visits(n, log_sets, scale):
     """Return n eps / 2: of n visits to a pair, how many its ball may move to another successor; at most n."""
     if scale == 0.0:  # who only counts does not wait for logarithms
@@ -332,7 +346,7 @@ def moved_visits(n, log_sets, scale):
     return n * min(1.0, 0.5 * scale * l1_width(n, log_sets))
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def renew_balls(visits):
     """Compute again what counting has written of the kernel's balls, from the numbers of visits."""
     for k in range(visits.number.shape[0]):
@@ -347,7 +361,7 @@ def count_visits(visits, states, actions, observed):
     (_count_ball_visits if isinstance(visits, BallVisits) else _count_visits)(visits, states, actions, observed)
 
 
-@overload(count_visits)
+@overload(count_visits, jit_options={"forceinline": True})
 def _overload_count_visits(visits, states, actions, observed):
     def of_ball(visits, states, actions, observed):
         _count_ball_visits(visits, states, actions, observed)
@@ -378,7 +392,7 @@ def _lists_observe(counts, states, actions, observed):
     count_visits(counts.visits, states, actions, observed)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_transition(counts, row, y):
     """Count one transition in its row's list; a list that is full moves to a place twice as long."""
     first, used = counts.starts[row], counts.used[row]
@@ -402,12 +416,12 @@ def _count_transition(counts, row, y):
     counts.taken[1] += 1
 
 
-@overload(observe)
+@overload(observe, jit_options={"forceinline": True})
 def _overload_observe(counts, states, actions, observed):
     return by_form(counts, _table_observe, _lists_observe)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def observe_episode(counts, states, actions, observed):
     """Compiled `observe`, for callers outside the kernels."""
     observe(counts, states, actions, observed)
@@ -428,6 +442,6 @@ def _lists_is_full(counts):
     return out_of_room or counts.taken[1] >= counts.table_from
 
 
-@overload(is_full)
+@overload(is_full, jit_options={"forceinline": True})
 def _overload_is_full(counts):
     return by_form(counts, _table_is_full, _lists_is_full)

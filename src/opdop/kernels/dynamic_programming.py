@@ -134,13 +134,13 @@ def visit_by_actions(transitions, actions, num_actions, initial):
     return d
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def count_uniforms(horizon, num_signals, noisy):
     """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
     return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def play(transitions, signals, policy, initial, noisy, uniforms, states, actions, observed):
     """Play one episode: fill states [H+1], actions [H] and observed signals [J, H] from the uniforms.
 

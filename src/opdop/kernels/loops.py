@@ -125,14 +125,14 @@ def _measure(model, policies, weight, occupancy, totals, B, lanes):
         here, there = there, here
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _clear(array):
     for n in range(array.shape[0]):
         for b in range(LANES):
             array[n, b] = 0.0
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _spread(here, policies, h, first, states, B, masses):
     """Spread the masses of some states over their actions, into masses [states * A, LANES]."""
     A = policies.shape[2]
@@ -142,7 +142,7 @@ def _spread(here, policies, h, first, states, B, masses):
                 masses[x * A + a, b] = here[first + x, b] * policies[b, h, a, first + x]
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def average_start(v, initial, out):
     """Write <rho, V(., first stage)> of every signal into out [J]."""
     for j in range(v.shape[0]):

@@ -31,7 +31,7 @@ _TAYLOR = tuple(1.0 / math.factorial(n) for n in range(12, -1, -1))
 _ROUNDER = 1.5 * 2.0**52  # added to a small number, it rounds it to the nearest whole one in the last bits
 
 
-@njit(cache=True, allocates=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def exponential(x):
     """Return exp(x) of a number of at most 0, to the last bit or two; below -690 that of -690.
 
@@ -48,19 +48,19 @@ def exponential(x):
     return total * np.int64((np.float64(rounded).view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@njit(cache=True, allocates=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def mixed(likely, mixing, actions):
     """Return a probability, mixed with the uniform policy's."""
     return (1.0 - mixing) * likely + mixing / actions  # line 5
 
 
-@njit(cache=True, allocates=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def tilt(score, best, step_size):
     """Return the factor by which a probability grows before all are scaled, relative to the best action's factor."""
     return exponential(step_size * (score - best))  # line 6
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def settled(weight, scale):
     """Return a weight as a probability."""
     return max(weight * scale, PROBABILITY_FLOOR)
@@ -83,7 +83,7 @@ def empty_room(policy):
     return np.empty((2, max(A * min(S, _BLOCK), _TOGETHER)))
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def improve_flat(policy, q, dual, step_size, mixing, touched, room):
     """Improve a flat policy [H*A*S] with flat q [J*H*A*S], in given room; views are made once, not in each episode.
 
@@ -106,7 +106,7 @@ def improve_flat(policy, q, dual, step_size, mixing, touched, room):
         h += stages
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, n, room):
     """Improve n states of some stages; the first pair of the flat arrays is at `start`.
 
@@ -129,7 +129,7 @@ def _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, n, r
 # vectorised.
 
 
-@njit(cache=True, allocates=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def _score(q, dual, start, length, size, room, place):
     """Write Q_r + sum_i Y_i Q_{g_i} of a run of pairs into room[0]; each Q has so many numbers."""
     at, to = np.uint64(start), np.uint64(place)
@@ -142,7 +142,7 @@ def _score(q, dual, start, length, size, room, place):
             room[0, to + n] += price * q[at + n]
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _subtract_best(room, place, A, n):
     """Subtract from the scores of n states, room[0] from place on, the best of each state's A actions."""
     at, states = np.uint64(place), np.uint64(n)
@@ -164,7 +164,7 @@ def _subtract_best(room, place, A, n):
             room[0, at + a * states + x] -= room[1, x]
 
 
-@njit(cache=True, allocates=False, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def _weigh(policy, start, length, room, place, step_size, mixing, A):
     """Turn scores, relative to the best, into weights."""
     at, to = np.uint64(start), np.uint64(place)
@@ -172,7 +172,7 @@ def _weigh(policy, start, length, room, place, step_size, mixing, A):
         room[0, to + n] = tilt(room[0, to + n], 0.0, step_size) * mixed(policy[at + n], mixing, A)  # lines 5 and 6
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _normalise(room, place, A, n):
     """Scale the weights of n states so that those of each state sum to 1."""
     at, states = np.uint64(place), np.uint64(n)
@@ -197,7 +197,7 @@ def _normalise(room, place, A, n):
             room[0, at + a * states + x] *= room[1, x]
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _settle(policy, start, length, room, place):
     """Write a run of weights into the policy."""
     at, to = np.uint64(start), np.uint64(place)
@@ -205,7 +205,7 @@ def _settle(policy, start, length, room, place):
         policy[at + n] = settled(room[0, to + n], 1.0)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound, dual_total):
     """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I].
 
@@ -221,7 +221,7 @@ def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound,
         _lower_to_total(dual, dual_total)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _lower_to_total(dual, dual_total):
     """Lower all multipliers by the same number, but none below 0, so that their sum is dual_total."""
     lowered, positive = 0.0, dual.shape[0] + 1
@@ -248,7 +248,7 @@ class Steps(NamedTuple):
     relative: bool
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, played, rates):
     """Write the steps of the next episode into rates [2 J]: alpha, theta, then every eta_i and then every kappa_i.
 
@@ -280,7 +280,7 @@ def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, pla
         rates[1] /= played + 1.0
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def update_scales(q, states, played, scales):
     """Move each scale [J] towards the root mean square, over the stages, of the range of Q_j among the actions.
 
@@ -301,7 +301,7 @@ def update_scales(q, states, played, scales):
         scales[j] = max(scales[j] + weight * (seen - scales[j]), LEAST_SCALE)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual_total, dual):
     """Move the multipliers: Y = clip(I + kappa (b - V_g), 0, chi), where I is the clipped sum of line 9; arrays [I].
 

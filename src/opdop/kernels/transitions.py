@@ -23,7 +23,7 @@ from opdop.kernels.ellipsoids import (
     integrate_values,
     store_values,
 )
-from opdop.kernels.simd import LANES, add_scaled
+from opdop.kernels.simd import LANES, add_four_scaled, add_scaled
 
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
 # In what learning uses nothing is reordered, so that a kernel gives the same bits wherever it is inlined.
@@ -239,7 +239,13 @@ def push_lanes(transitions, first_row, count, masses, out):
 
 def _dense_push_lanes(transitions, first_row, count, masses, out):
     rows = transitions.rows
-    for n in range(count):
+    whole = count - count % 4  # four rows at a time, so that `out` is read and written a quarter as often
+    for n in range(0, whole, 4):
+        row = first_row + n
+        for y in range(out.shape[0]):
+            p0, p1, p2, p3 = rows[row, y], rows[row + 1, y], rows[row + 2, y], rows[row + 3, y]
+            add_four_scaled(masses, n, p0, p1, p2, p3, out, y)
+    for n in range(whole, count):
         for y in range(out.shape[0]):
             add_scaled(masses, n, rows[first_row + n, y], out, y)
 
@@ -279,7 +285,7 @@ def _overload_draw_next(transitions, row, uniform):
     return _by_form(transitions, _dense_draw_next, _sparse_draw_next)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def draw(probabilities, uniform):
     """Return the index that a uniform in [0, 1) selects from probabilities [n]; never one of probability zero."""
     total, last = 0.0, 0
