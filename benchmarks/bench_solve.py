@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
+from scipy.optimize import linprog
 
 from benchmarks.memory import peak_bytes, run_in_own_process
 from benchmarks.models import sparse_kernel
+from benchmarks.timing import best_seconds
 from opdop import Optimum, TabularCMDP, solve
 from opdop.kernels import dynamic_programming
 from opdop.planning.lp import maximise_reward, occupancy_program
@@ -18,14 +21,16 @@ from opdop.planning.optimum import ROUNDING
 MEMORY_LIMIT = 2e9  # bytes, for the run at 100,000 states
 
 
-def random_model(S: int, A: int, H: int, *, successors: int | None, stationary: bool, seed: int = 0) -> TabularCMDP:
-    """Return a random model whose threshold lies halfway between the greedy utility and the largest one.
+def random_model(
+    S: int, A: int, H: int, *, successors: int | None, stationary: bool, constraints: int = 1, seed: int = 0
+) -> TabularCMDP:
+    """Return a random model whose thresholds lie halfway between the greedy utilities and the max-slack policy's.
 
     With `successors` each state and action has that many next states; without, all states.
     """
     rng = np.random.default_rng(seed)
     L = 1 if stationary else H
-    rewards, utilities = rng.random((2, L, S, A))
+    rewards, *utilities = rng.random((1 + constraints, L, S, A))
     if successors is None:
         transitions = rng.dirichlet(np.ones(S), (L, S, A))
         kernel = transitions[0] if stationary else transitions
@@ -33,9 +38,9 @@ def random_model(S: int, A: int, H: int, *, successors: int | None, stationary: 
         stages = [sparse_kernel(rng, S, A, successors) for _ in range(L)]
         kernel = stages[0] if stationary else stages
     horizon = H if stationary else None
-    free = solve(TabularCMDP(kernel, rewards, utilities, 1e-6, horizon=horizon))
-    threshold = 0.5 * (free.unconstrained.utilities + free.slater.utilities)
-    return TabularCMDP(kernel, rewards, utilities, threshold, horizon=horizon)
+    free = solve(TabularCMDP(kernel, rewards, utilities, np.full(constraints, 1e-6), horizon=horizon))
+    thresholds = 0.5 * (free.unconstrained.utilities + free.slater.utilities)
+    return TabularCMDP(kernel, rewards, utilities, thresholds, horizon=horizon)
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -80,6 +85,31 @@ def compare(label: str, cmdp: TabularCMDP) -> None:
     print(f"  solve / ({optimum.passes} passes of {one_pass * 1e3:.3f} ms) = {ratio:.2f} (aim 1.5)", flush=True)
 
 
+def several_constraints(S: int, A: int, H: int, numbers: range, models: int) -> None:
+    """Print solve against a plain call of HiGHS, for several numbers of constraints: means over some models.
+
+    HiGHS finds the optimal reward only; `solve` finds the Slater gap too, and a policy.
+    """
+    for I in numbers:
+        times, difference, passes = [], 0.0, 0
+        for seed in range(models):
+            cmdp = random_model(S, A, H, successors=None, stationary=False, constraints=I, seed=seed)
+            flow, inflow, signals = occupancy_program(cmdp)
+            program = {"A_ub": -signals[1:], "b_ub": -cmdp.thresholds, "A_eq": flow, "b_eq": inflow}
+            call = functools.partial(linprog, -signals[0], method="highs", **program)
+            optimum = solve(cmdp)
+            repeats = 5 if S < 50 else 2
+            times.append((best_seconds(lambda: solve(cmdp), repeats), best_seconds(call, repeats)))  # noqa: B023
+            difference = max(difference, abs(optimum.value + call().fun))
+            passes += optimum.passes
+        ours, highs = np.mean(times, axis=0) * 1e3
+        print(
+            f"  S{S} A{A} H{H}, {I} constraints: solve {ours:.2f} ms in {passes / models:.0f} passes, HiGHS "
+            f"{highs:.2f} ms: {highs / ours:.1f} times faster (aim 1); values differ by {difference:.1e}",
+            flush=True,
+        )
+
+
 def scale() -> None:
     """Solve a model of 100,000 states and print time, passes and the peak memory of this process."""
     S, A, H, successors = 100_000, 4, 50, 5
@@ -103,6 +133,10 @@ def main() -> None:
     print("compiling ...", flush=True)
     for successors in (None, 2):
         solve(random_model(3, 2, 2, successors=successors, stationary=False))
+    print("several constraints against linprog(method='highs')")
+    several_constraints(4, 2, 4, range(1, 7), models=5)
+    several_constraints(12, 4, 10, range(1, 7), models=5)
+    several_constraints(50, 5, 20, range(3, 4), models=1)
     compare("S50 A5 H20 dense", random_model(50, 5, 20, successors=None, stationary=False))
     compare("S200 A8 H20 sparse", random_model(200, 8, 20, successors=5, stationary=False))
     run_in_own_process("benchmarks.bench_solve", "scale")

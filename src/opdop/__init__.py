@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING
 from opdop.lazy import late_names
 
 if TYPE_CHECKING:
-    from opdop.algorithms import LSTD, OPDOP, OPPO, Counts, Doubling, Estimates, Evaluator, Learner, Task, algorithms
+    from opdop.algorithms import (
+        LSTD,
+        OPDOP,
+        OPPO,
+        Baseline,
+        Counts,
+        Doubling,
+        Estimates,
+        Evaluator,
+        Learner,
+        Task,
+        algorithms,
+    )
     from opdop.confidence import Certificate, Observations
     from opdop.envs import environments, make, solve
     from opdop.interop import from_gymnasium, register_envs
@@ -45,6 +57,7 @@ __all__ = [
     "OPDOP",
     "OPPO",
     "Agent",
+    "Baseline",
     "Certificate",
     "ContinuousCMDP",
     "ContinuousSimulator",

@@ -12,6 +12,14 @@ from studies.general.cases import Case
 
 FIRST_EDITION = "opdop:scaled"  # of `practical`
 PLANNED = ("paper", "certified", "scaled")  # presets whose constants depend on the planned number of episodes
+# Algorithms whose `practical` constants depend on it too.
+PLANNED_ALGORITHMS = (
+    "linear-primal-dual",
+    "opt-primal-dual",
+    "optpess-primal-dual",
+    "regularised-primal-dual",
+    "triple-q",
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Setting:
     @property
     def is_planned(self) -> bool:
         """Whether the constants depend on the number of episodes, so that each number needs a run of its own."""
-        return self.preset in PLANNED
+        return self.preset in PLANNED or self.algorithm in PLANNED_ALGORITHMS
 
     def train(self, case: Case, episodes: int, seed: int) -> opdop.Run:
         """Make a run; a problem with features is learnt by least squares where the algorithm is Algorithm 1."""

@@ -36,10 +36,15 @@ class Table:
         return float(np.mean(costs)) / case.uniform_cost if costs else float("nan")
 
     def mean(self, setting: Setting, episodes: int, *, late: bool = False) -> float:
-        """Return the geometric mean of the shares over all problems of this length."""
-        cases = [case for case in self.cases if episodes in case.lengths(self.lengths)]
+        """Return the geometric mean of the shares over the problems of this length that the algorithm covers."""
+        cases = self.covered(setting, episodes)
         shares = [max(self.share(setting, case, episodes, late=late), LEAST) for case in cases]
         return float(np.exp(np.mean(np.log(shares)))) if shares else float("nan")
+
+    def covered(self, setting: Setting, episodes: int) -> list[Case]:
+        """Return the problems of this length with runs: an algorithm refuses those that its theory does not cover."""
+        long = (case for case in self.cases if episodes in case.lengths(self.lengths))
+        return [case for case in long if self.runs(setting, case, episodes)]
 
     def violations(self, setting: Setting, episodes: int, *, late: bool = False) -> list[float]:
         """Return the hard violation of each problem as a share of the uniform cost: in units of cost."""
@@ -64,7 +69,8 @@ class Table:
     def print_settings(self, settings: Sequence[Setting]) -> None:
         """Print one row for each setting, the best first."""
         each = [f"K {length:,}" for length in self.lengths]
-        columns = [*each, *(f"late {name}" for name in each), "hard violation", "late hard violation", "spread"]
+        violations = "hard violation", "late hard violation"
+        columns = [*each, *(f"late {name}" for name in each), *violations, "spread", "problems"]
         print(f"\n| setting | {' | '.join(columns)} |\n|---|" + "--:|" * len(columns))
         for setting in sorted(settings, key=self.overall):
             cells = [self.mean(setting, length, late=late) for late in (False, True) for length in self.lengths]
@@ -74,7 +80,8 @@ class Table:
                 float(np.mean(self.violations(setting, last, late=True))),
                 float(np.median(self.spreads(setting, last))),
             ]
-            print(f"| `{setting.text}` | {' | '.join(f'{cell:.3f}' for cell in cells)} |")
+            problems = len(self.covered(setting, last))
+            print(f"| `{setting.text}` | {' | '.join(f'{cell:.3f}' for cell in cells)} | {problems} |")
 
     def overall(self, setting: Setting) -> float:
         """Return the criterion: the geometric mean over problems and numbers of episodes."""

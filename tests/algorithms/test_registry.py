@@ -5,12 +5,12 @@ import pytest
 
 import opdop
 from opdop.algorithms import Algorithm, Preset, Task, find
+from opdop.algorithms.constants import ALGORITHM_1
 from opdop.algorithms.preset_makers import Presets
 from opdop.algorithms.registry import algorithm
 from opdop.runs import train
 
 NAMES = sorted(opdop.algorithms())
-PLANNERS = ["optimistic", "replan"]  # with presets of their own: see test_replanning.py
 PROBLEMS = {"one constraint": ("random-tabular", {}), "linear": ("random-mixture", {"states": 6, "stages": 3})}
 
 
@@ -19,52 +19,32 @@ def problem(kind: str) -> opdop.TabularCMDP:
     return opdop.make(name, **parameters)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", PROBLEMS)
-def test_an_algorithm_runs_and_the_same_seed_gives_the_same_bits(name: str, kind: str):
-    cmdp = problem(kind)
-    runs = [train(cmdp, name, episodes=60, seed=seed) for seed in (1, 1, 2)]
-    assert runs[0].history.equals(runs[1].history)
-    assert np.array_equal(runs[0].policy.table, runs[1].policy.table)
-    assert not np.array_equal(runs[0].history["reward"], runs[2].history["reward"])
+# What every learner must do is checked in tests/testing/test_check_learner.py.
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", PROBLEMS)
-def test_step_by_step_and_compiled_give_the_same_bits(name: str, kind: str):
-    cmdp = problem(kind)
-    compiled, stepped = train(cmdp, name, episodes=40), train(cmdp, name, episodes=40, compiled=False)
-    assert compiled.history.equals(stepped.history)
-    assert np.array_equal(compiled.policy.table, stepped.policy.table)
-    assert np.array_equal(compiled.mixture.table, stepped.mixture.table)
+def test_another_seed_gives_another_run(name: str):
+    cmdp = problem("one constraint")
+    runs = [train(cmdp, name, episodes=60, seed=seed) for seed in (1, 2)]
+    learnt = [run.snapshot[1] for run in runs if run.snapshot is not None]
+    assert any(not np.array_equal(learnt[0][key], learnt[1][key]) for key in learnt[0] if key.startswith("learner."))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_restored_learner_goes_on_with_the_same_bits(name: str):
-    cmdp = problem("linear")
-    task = Task.of(cmdp, episodes=50)
-    learner, other = (find(name).build(task, "practical") for _ in range(2))
-    simulator = opdop.ModelSimulator(cmdp, seed=3)
-    for _ in range(20):
-        learner.learn(simulator.play(learner.propose()))
-    other.restore(learner.state())
-    for _ in range(20):
-        policy = learner.propose()
-        assert np.array_equal(policy.table, other.propose().table)
-        episode = simulator.play(policy)
-        learner.learn(episode)
-        other.learn(episode)
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in PLANNERS])
-@pytest.mark.parametrize("preset", ["paper", "certified", "practical", "scaled"])
+@pytest.mark.parametrize(("name", "preset"), [(name, preset) for name in NAMES for preset in find(name).presets.makes])
 def test_every_preset_is_printed_and_stored_with_its_numbers(name: str, preset: str):
-    constants = train(problem("linear"), name, episodes=3, preset=preset).constants
+    constants = train(problem("one constraint"), name, episodes=3, preset=preset).constants
     assert constants["preset"] == preset
-    steps = "step_size", "dual_step_size", "mixing", "dual_bound"
-    balls = constants["radius"]["rule"] == "BallRadius"
-    for number in (*steps, *(("log_sets", "signal_log_sets") if balls else ("ridge", "first_radius", "last_radius"))):
+    assert find(name).presets.summary(preset)
+    for parameter, value in find(name).presets.parameters(preset).items():
+        assert constants.get(parameter, value) == value
+    for number in ("failure_probability", "planned_episodes", "slater_gap"):
         assert np.isfinite(constants[number]), number
+    if find(name).presets is ALGORITHM_1:
+        steps = "step_size", "dual_step_size", "mixing", "dual_bound"
+        balls = constants["radius"]["rule"] == "BallRadius"
+        own = ("log_sets", "signal_log_sets") if balls else ("ridge", "first_radius", "last_radius")
+        for number in (*steps, *own):
+            assert np.isfinite(constants[number]), number
 
 
 def test_two_algorithms_of_one_name_are_an_error():

@@ -167,8 +167,9 @@ def test_algorithms_lists_what_there_is() -> None:
     assert all(f"\n{name} " in text for name in tables.preset_parameters())
     record = json.loads(answered("algorithms", "--json"))
     assert [each["name"] for each in record["algorithms"]] == list(opdop.algorithms())
-    assert record["presets"] == tables.preset_parameters() == record["algorithms"][0]["presets"]
-    assert record["algorithms"][-1]["presets"] == {"practical": {}}
+    presets = {each["name"]: each["presets"] for each in record["algorithms"]}
+    assert record["presets"] == tables.preset_parameters() == presets["opdop"]
+    assert presets["replan"] == {"practical": {}}
     assert record["format"] == "opdop.algorithms/1"
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from opdop import InfeasibleError, InvalidParameterError, Optimum, TabularCMDP, TabularPolicy, evaluate, solve
-from opdop.planning import LP_TOLERANCE, solve_by_column_generation, solve_by_dual_walk, solve_lp
+from opdop.planning import LP_TOLERANCE, column_generation, solve_by_column_generation, solve_by_dual_walk, solve_lp
 from opdop.planning.optimum import FEASIBILITY, ROUNDING
 from tests.support.strategies import (
     INFEASIBLE,
@@ -348,3 +348,34 @@ def test_nearly_tied_constraints_are_solved(seed: int, deviation: float) -> None
     assert (found.utilities >= cmdp.thresholds - (FEASIBILITY + ROUNDING) * H).all()
     assert found.reward == pytest.approx(optimum.value, abs=rounding)
     assert optimum.value >= feasible.reward - rounding
+
+
+@pytest.mark.parametrize("constraints", [2, 3])
+def test_exact_arithmetic_takes_over_where_the_compiled_master_gives_up(
+    constraints: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(constraints)
+    H, S, A = 3, 4, 2
+    P, R = random.dirichlet(np.ones(S), size=(H, S, A)), random.random((H, S, A))
+    cmdp = TabularCMDP(P, R, random.random((constraints, H, S, A)), thresholds=np.full(constraints, 0.5 * H))
+    compiled = solve(cmdp)
+    monkeypatch.setattr(column_generation, "mix_columns", lambda *_: False)
+    exact = solve(cmdp)
+    assert exact.active.any()
+    assert exact.value == pytest.approx(compiled.value, abs=1e-13 * H)
+    assert exact.slater_gap == pytest.approx(compiled.slater_gap, abs=1e-13 * H)
+    np.testing.assert_allclose(exact.dual, compiled.dual, rtol=1e-10, atol=1e-12)
+
+
+def test_six_constraints_are_solved_in_fewer_passes_than_by_plain_column_generation() -> None:
+    """Between the master's multipliers and the best ones so far fewer policies are found that nobody needs."""
+    random = np.random.default_rng(0)
+    H, S, A, I = 10, 12, 4, 6
+    P, R, G = random.dirichlet(np.ones(S), size=(H, S, A)), random.random((H, S, A)), random.random((I, H, S, A))
+    free = solve(TabularCMDP(P, R, G, thresholds=np.full(I, 1e-6)))
+    cmdp = TabularCMDP(P, R, G, thresholds=0.5 * (free.unconstrained.utilities + free.slater.utilities))
+    optimum, program = solve(cmdp), solve_lp(cmdp)
+    assert optimum.passes <= 80  # 68; plain column generation takes 100
+    assert optimum.value == pytest.approx(program.value, abs=1e-9)
+    assert optimum.slater_gap == pytest.approx(program.slater_gap, abs=1e-7)
+    assert optimum.active.sum() >= 2

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from types import ModuleType
 
+from opdop.algorithms.baseline import Baseline
 from opdop.algorithms.constants import Constants, Preset, choose, presets
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.doubling import Doubling
@@ -29,6 +30,7 @@ __all__ = [
     "OPPO",
     "Algorithm",
     "BallRadius",
+    "Baseline",
     "CompiledEvaluator",
     "CompiledLearner",
     "Constants",

@@ -77,7 +77,7 @@ def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
         "step_size": math.sqrt(math.log(task.num_actions)) / (H**2 * math.sqrt(K)),
         "dual_step_size": 1.0 / math.sqrt(K),
         "mixing": 1.0 / K,
-        "dual_bound": _dual_bound(task, dual_bound),
+        "dual_bound": bound_multipliers(task, dual_bound),
         "ridge": 1.0,
     }
 
@@ -95,7 +95,11 @@ def best_dual_step_size(task: Task, dual_bound: float, margin: float) -> float:
     return dual_bound / math.sqrt(task.episodes * float((reach**2).sum()))
 
 
-def _dual_bound(task: Task, given: float | None, margin: float = 0.0) -> float:
+def bound_multipliers(task: Task, given: float | None, margin: float = 0.0) -> float:
+    """Return the largest value of a multiplier: the one given, or 2H / (Slater gap - margin).
+
+    Raises InvalidParameterError if neither that nor the task's Slater gap is known, or if the margin is not below it.
+    """
     if given is not None:
         return float(given)
     if task.slater_gap is None:
@@ -117,7 +121,7 @@ def _paper(task: Task, dual_bound: float | None, C1: float = 1.0) -> Constants:
 
 def _certified(task: Task, dual_bound: float | None, margin: float = 0.0) -> Constants:
     """The theorem's constants, all explicit and no smaller than the proof needs: has a guarantee."""
-    chi = _dual_bound(task, dual_bound, margin)
+    chi = bound_multipliers(task, dual_bound, margin)
     return Constants(
         "certified",
         step_size=best_step_size(task, chi),
@@ -175,7 +179,7 @@ def _practical(
         step_size=step_scale,
         dual_step_size=dual_step_scale,
         mixing=1.0,
-        dual_bound=_dual_bound(task, dual_bound),
+        dual_bound=bound_multipliers(task, dual_bound),
         radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits, pools=True),
         ridge=ridge_scale,
         damping=damping,

@@ -29,11 +29,12 @@ class Algorithm:
     summary: str
     make: Build
     presets: Presets = ALGORITHM_1
+    needs_baseline: bool = False  # whether its task must have a safe baseline policy
 
     def preset(
         self, name: str, parameters: Mapping[str, float] | None = None, dual_bound: float | None = None
     ) -> Preset:
-        """Return one of the algorithm's presets, with parameters and a bound on the multipliers.
+        """Return one of the algorithm's presets by name, with parameters and `dual_bound`, a bound on the multipliers.
 
         Raises InvalidParameterError, with the nearest name, if there is no such preset or parameter.
         """
@@ -52,13 +53,18 @@ _found: dict[str, Algorithm] = {}
 
 
 def algorithm(
-    name: str, *, summary: str, presets: Mapping[str, MakeConstants] | None = None
+    name: str,
+    *,
+    summary: str,
+    presets: Mapping[str, MakeConstants] | None = None,
+    needs_baseline: bool = False,
 ) -> Callable[[_Make], _Make]:
     """Return a decorator that registers a function (task, preset: Preset) -> learner under a name.
 
     `presets` has for each preset of its own the function (task, dual_bound, parameter=default, ...) that computes what
-    `preset.constants(task)` returns; without it the algorithm has the presets of Algorithm 1. Raises
-    InvalidParameterError if another module registers the same name.
+    `preset.constants(task)` returns; without it the algorithm has the presets of Algorithm 1. With `needs_baseline` the
+    trainer tells the learner the max-slack policy of a known model as its safe baseline. Raises InvalidParameterError
+    if another module registers the same name.
     """
 
     def register(make: _Make) -> _Make:
@@ -66,7 +72,8 @@ def algorithm(
             raise InvalidParameterError(
                 f"there are two algorithms named {name!r}: {_found[name].make.__module__} and {make.__module__}."
             )
-        _found[name] = Algorithm(name, summary, make, ALGORITHM_1 if presets is None else Presets(name, presets))
+        own = ALGORITHM_1 if presets is None else Presets(name, presets)
+        _found[name] = Algorithm(name, summary, make, own, needs_baseline)
         return make
 
     return register
@@ -75,8 +82,8 @@ def algorithm(
 def algorithms() -> Mapping[str, Algorithm]:
     """Return the algorithms by name.
 
-    >>> sorted(algorithms())
-    ['opdop', 'opdop-lstd', 'oppo', 'optimistic', 'replan']
+    >>> algorithms()["uniform"].summary
+    'Plays every action with the same probability: a baseline'
     """
     package = importlib.import_module("opdop.algorithms")
     for module in pkgutil.iter_modules(package.__path__):
@@ -98,6 +105,7 @@ def find(name: str) -> Algorithm:
             f"{base.summary}; restarted with twice the plan whenever the plan ends",
             lambda task, preset: Doubling(task, lambda phase: base.build(phase, preset)),
             base.presets,
+            base.needs_baseline,
         )
     if not isinstance(name, str) or name not in known:
         raise InvalidParameterError(

@@ -26,6 +26,7 @@ from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_number
 
 GROWTH = 0.02
+EVERY_EPISODE = 1e-9  # a growth with which a plan is made before every episode
 
 
 @dataclass(frozen=True, eq=False)

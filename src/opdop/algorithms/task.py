@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.algorithms.baseline import Baseline
 from opdop.confidence.data import Data
 from opdop.kernels import loops
 from opdop.model import (
@@ -47,8 +48,8 @@ class Task:
     first state, which the paper takes as known. `noisy` says that observed signals are random. `stationary` says that
     the kernel is the same at every stage, and `stationary_signals` that the means of all signals are: evaluators may
     then pool the visits of all stages. `absorbing` is a state that is never left, in which episodes that ended early
-    spend the remaining stages, with the signals `rest`. Raises InvalidModelError or InvalidParameterError for the first
-    field that is wrong.
+    spend the remaining stages, with the signals `rest`. `baseline` is a policy that keeps every constraint, with its
+    slack. Raises InvalidModelError or InvalidParameterError for the first field that is wrong.
     """
 
     horizon: int
@@ -65,6 +66,7 @@ class Task:
     stationary_signals: bool = False
     absorbing: int | None = None  # the state in which an episode has ended; nothing need be learnt about it
     rest: Floats | None = None  # [1+I], the signals of each stage in that state
+    baseline: Baseline | None = None  # a policy that is known to be safe, which few algorithms need
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -102,6 +104,10 @@ class Task:
         if self.features is not None and not isinstance(self.features, Features):
             raise InvalidModelError(f"features is {shown(self.features)}; expected Features, or None.")
         self._check_absorbing()
+        if self.baseline is not None:
+            if not isinstance(self.baseline, Baseline):
+                raise InvalidModelError(f"baseline is {shown(self.baseline)}; expected an opdop.Baseline, or None.")
+            self.baseline.check(self.horizon, self.num_states, self.num_actions, self.num_constraints)
 
     def _check_absorbing(self) -> None:
         if (self.absorbing is None) != (self.rest is None):
@@ -124,6 +130,7 @@ class Task:
         noisy: bool = False,
         stationary: bool | None = None,
         stationary_signals: bool | None = None,
+        baseline: bool = False,
     ) -> Task:
         """Return the task of learning a known model, which the learner does not see.
 
@@ -137,6 +144,7 @@ class Task:
             stationary: whether the kernel is the same at all stages; by default, whether the model stores one for all.
             stationary_signals: whether the signals are; by default, whether the model stores one set of them and the
                 kernel is declared stationary.
+            baseline: whether the learner is told a safe policy with its slack: the max-slack policy of the model.
 
         Raises InvalidModelError or InvalidParameterError for the first argument that is wrong.
         """
@@ -162,6 +170,7 @@ class Task:
             stationary_signals,
             cmdp.absorbing,
             None if cmdp.absorbing is None else cmdp.signals[:, 0, cmdp.absorbing, 0],
+            Baseline.of(cmdp) if as_flag("baseline", baseline) else None,
         )
 
     @property

@@ -3,7 +3,7 @@
 from opdop.confidence.certificate import Certificate, Certifier
 from opdop.confidence.linear_set import LinearSet
 from opdop.confidence.logs import count_transitions
-from opdop.confidence.markov_policy import KernelSet, optimistic_policy
+from opdop.confidence.markov_policy import KernelSet, optimistic_policy, reaching_policy
 from opdop.confidence.observations import Observations
 from opdop.confidence.optimism import OptimisticOracle, OptimisticPlan, plan_optimistically
 from opdop.confidence.regressions import Regressions
@@ -25,4 +25,5 @@ __all__ = [
     "count_transitions",
     "optimistic_policy",
     "plan_optimistically",
+    "reaching_policy",
 ]

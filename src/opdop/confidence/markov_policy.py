@@ -1,8 +1,9 @@
 """The Markov policy of an optimistic plan, which attains the plan's values under one kernel of the confidence set.
 
 A plan mixes a few corners, each a deterministic policy with a kernel of the set. The mixture of their occupancies is
-the occupancy of one Markov policy under one kernel. Each row of that kernel is a mean of the corners' rows, and a ball
-is convex, so it is in the set too (Efroni, Mannor and Pirotta 2020 find the same policy by a linear program).
+the occupancy of one Markov policy under one kernel. Each row of that kernel is a mean of the corners' rows, and balls
+and boxes are convex, so it is in the set too (Efroni, Mannor and Pirotta 2020 find the same policy by a linear
+program).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from opdop.confidence.observations import Observations
 from opdop.kernels import dynamic_programming
 from opdop.kernels.ball_occupancy import visit_balls
 from opdop.kernels.balls import Balls
+from opdop.kernels.boxes import Boxes, visit_boxes
 from opdop.model import InfeasibleError, TabularPolicy
 from opdop.model.validation import Floats
-from opdop.planning import Corner, MixedCorners, policy_with_occupancy, solve_by_oracle
+from opdop.planning import Corner, MixedCorners, policy_with_occupancy, solve_by_oracle, solve_nearest
 from opdop.planning.optimum import best_corner
 
 
@@ -35,7 +37,7 @@ class KernelSet(Protocol):
         """The largest signals in the set, [1+I, M, S, A]."""
         ...
 
-    def balls(self, weights: Floats) -> Balls:
+    def balls(self, weights: Floats) -> Balls | Boxes:
         """Return the rows as backward passes take them; the kernel is the one that is best for `weights` [J]."""
         ...
 
@@ -65,7 +67,8 @@ class _RememberingOracle:
         self.balls.weights[:] = next(weights for known, weights in self.found if known is corner)
         v = np.empty((1 + data.num_constraints, data.horizon + 1, data.num_states))
         dynamic_programming.evaluate(self.balls, self.kernels.signal_up, table, v)
-        visited: Floats = visit_balls(self.balls, v, corner.actions, data.num_actions, data.initial)
+        visit = visit_boxes if isinstance(self.balls, Boxes) else visit_balls
+        visited: Floats = visit(self.balls, v, corner.actions, data.num_actions, data.initial)
         return visited
 
 
@@ -74,13 +77,17 @@ def optimistic_policy(kernels: KernelSet, thresholds: Floats) -> tuple[TabularPo
 
     If no policy reaches the thresholds under any kernel of the set, they are lowered alike until one does.
     """
-    data = kernels.observations
+    return _markov_policy(*solve_nearest(lambda b: _RememberingOracle(kernels, b), thresholds))
+
+
+def reaching_policy(kernels: KernelSet, thresholds: Floats) -> tuple[TabularPolicy, MixedCorners]:
+    """Return the same; raises InfeasibleError if no policy reaches the thresholds under any kernel of the set."""
     oracle = _RememberingOracle(kernels, thresholds)
-    try:
-        mixture = solve_by_oracle(oracle)
-    except InfeasibleError as error:
-        oracle.thresholds = thresholds + error.slater_gap
-        mixture = solve_by_oracle(oracle)
+    return _markov_policy(oracle, solve_by_oracle(oracle))
+
+
+def _markov_policy(oracle: _RememberingOracle, mixture: MixedCorners) -> tuple[TabularPolicy, MixedCorners]:
+    data = oracle.kernels.observations
     visits = np.zeros((data.horizon, data.num_states, data.num_actions))
     tables = [TabularPolicy.deterministic(corner.actions, data.num_actions).table for corner in mixture.corners]
     for corner, share, table in zip(mixture.corners, mixture.shares, tables, strict=True):

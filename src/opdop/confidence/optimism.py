@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opdop.kernels.transitions import Transitions
 from opdop.model import InfeasibleError
 from opdop.model.validation import Floats, check_memory
 from opdop.planning import Corner, MixedCorners, Oracle, solve_by_oracle
 from opdop.planning.optimum import best_corner, listed
 
 if TYPE_CHECKING:
+    from opdop.confidence.observations import Observations
     from opdop.confidence.tabular_set import TabularSet
 
 
@@ -71,25 +73,36 @@ def infeasible_by_data(
     )
 
 
-class EmpiricalOracle:
-    """Finds the best policy in the empirical model: P_n and the mean signals; what was never visited has no value.
+class KernelOracle:
+    """Finds the best policy for one kernel and one set of signals.
 
-    `thresholds` [I] may be other ones than those of the data.
+    Args:
+        kernel: the transitions; a row without successors leads nowhere, so that nothing after it has a value.
+        signals: [1+I, M, S, A].
+        data: its horizon and the distribution of the first state are used.
+        thresholds: of the utilities, [I].
     """
 
-    def __init__(self, confidence: TabularSet, thresholds: Floats) -> None:
-        data = confidence.observations
+    def __init__(self, kernel: Transitions, signals: Floats, data: Observations, thresholds: Floats) -> None:
         self.thresholds, self.horizon, self._initial = thresholds, data.horizon, data.initial
-        shape = (1 + data.num_constraints, data.signal_stages, data.num_states, data.num_actions)
-        self._kernel, self._signals = data.kernel(), data.signal_means().reshape(shape)
+        self._kernel, self._signals = kernel, signals
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
         """Maximise `weights` [1+I]; where several policies do, prefer those best for `second`."""
         return best_corner(self._kernel, self._signals, self.horizon, self._initial, weights, second)
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
-        """Return the error for thresholds that the empirical model does not reach."""
-        return InfeasibleError("the empirical model does not reach the thresholds.", utilities, float(gap))
+        """Return the error for thresholds that this model does not reach."""
+        return InfeasibleError("this model does not reach the thresholds.", utilities, float(gap))
+
+
+def empirical_oracle(data: Observations, thresholds: Floats) -> KernelOracle:
+    """Return the oracle of the empirical model: P_n and the mean signals; what was never visited has no value.
+
+    `thresholds` [I] may be other ones than those of the data.
+    """
+    shape = (1 + data.num_constraints, data.signal_stages, data.num_states, data.num_actions)
+    return KernelOracle(data.kernel(), data.signal_means().reshape(shape), data, thresholds)
 
 
 class PessimisticOracle:

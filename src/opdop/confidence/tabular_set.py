@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opdop.confidence.observations import Observations
-from opdop.confidence.optimism import EmpiricalOracle, OptimisticOracle, PessimisticOracle
+from opdop.confidence.optimism import OptimisticOracle, PessimisticOracle, empirical_oracle
 from opdop.confidence.sets import Planner, UncertainPair
 from opdop.kernels import dynamic_programming
 from opdop.kernels.balls import Balls, l1_width, log_pairs_of_sets, mean_width, unseen_mass
@@ -120,7 +120,7 @@ class TabularSet:
             return mix_corners(data.kernel(), data.num_actions, data.initial, mixture)
 
         data = self.observations
-        return lambda b: plan(EmpiricalOracle(self, b)), lambda b: plan(PessimisticOracle(self, b))
+        return lambda b: plan(empirical_oracle(data, b)), lambda b: plan(PessimisticOracle(self, b))
 
     def safest(self) -> TabularPolicy:
         """Return the policy that maximises the sum of the utilities in the worst case."""

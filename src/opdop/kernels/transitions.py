@@ -1,8 +1,8 @@
 """Transition rows in several forms, and what backward and forward passes do with them.
 
 `Dense` and `Sparse` rows are a known kernel. The others are what data allow: each row of `Balls` is the centre of an L1
-ball, and `Ellipsoids` are about the weights of a linear kernel. The expectation is then taken under the member of the
-set that is best for a weighted sum of the values.
+ball, each probability of `Boxes` has two ends, and `Ellipsoids` are about the weights of a linear kernel. The
+expectation is then taken under the member of the set that is best for a weighted sum of the values.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from opdop.kernels.balls import Balls, move_mass, rank_states
+from opdop.kernels.boxes import Boxes, expect_in_boxes
 from opdop.kernels.caching import njit
 from opdop.kernels.ellipsoids import (
     BlockEllipsoids,
@@ -49,24 +50,24 @@ Transitions = Dense | Sparse
 # Arrays are copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
 
 
-def _by_form(transitions, dense, sparse, balls=None, ellipsoids=None, blocks=None):
+def _by_form(transitions, dense, sparse, balls=None, ellipsoids=None, blocks=None, boxes=None):
     """Choose an implementation by the form of the transitions, at compile time; balls are stored as sparse rows are."""
     if isinstance(transitions, types.BaseNamedTuple):
-        by_form = _forms(dense, sparse, balls or sparse, ellipsoids, blocks)
+        by_form = _forms(dense, sparse, balls or sparse, ellipsoids, blocks, boxes)
         return by_form[transitions.instance_class]
     return None
 
 
-def _forms(dense, sparse, balls, ellipsoids, blocks):
-    return {Dense: dense, Sparse: sparse, Balls: balls, Ellipsoids: ellipsoids, BlockEllipsoids: blocks}
+def _forms(dense, sparse, balls, ellipsoids, blocks, boxes):
+    forms = {Dense: dense, Sparse: sparse, Balls: balls, Ellipsoids: ellipsoids, BlockEllipsoids: blocks}
+    return {**forms, Boxes: boxes}
 
 
 def count_rows(transitions):
     """Return L*S*A."""
-    set_rows = _ellipsoids_count_rows
-    return _forms(_dense_count_rows, _sparse_count_rows, _sparse_count_rows, set_rows, set_rows)[type(transitions)](
-        transitions
-    )
+    lists, set_rows = _sparse_count_rows, _ellipsoids_count_rows
+    by_form = _forms(_dense_count_rows, lists, lists, set_rows, set_rows, _boxes_count_rows)
+    return by_form[type(transitions)](transitions)
 
 
 def _dense_count_rows(transitions):
@@ -77,6 +78,10 @@ def _sparse_count_rows(transitions):
     return transitions.starts.shape[0] - 1
 
 
+def _boxes_count_rows(transitions):
+    return transitions.lower.shape[0]
+
+
 def _ellipsoids_count_rows(transitions):
     return transitions.theta.shape[0] * transitions.num_actions * transitions.values.shape[2]
 
@@ -84,7 +89,7 @@ def _ellipsoids_count_rows(transitions):
 @overload(count_rows)
 def _overload_count_rows(transitions):
     set_rows = _ellipsoids_count_rows
-    return _by_form(transitions, _dense_count_rows, _sparse_count_rows, None, set_rows, set_rows)
+    return _by_form(transitions, _dense_count_rows, _sparse_count_rows, None, set_rows, set_rows, _boxes_count_rows)
 
 
 def expect(transitions, first_row, count, v, out):
@@ -92,7 +97,8 @@ def expect(transitions, first_row, count, v, out):
 
     A set must have been prepared with this very v.
     """
-    by_form = _forms(_dense_expect, _sparse_expect, _balls_expect, _ellipsoids_expect, _blocks_expect)
+    sets = _balls_expect, _ellipsoids_expect, _blocks_expect, _boxes_expect
+    by_form = _forms(_dense_expect, _sparse_expect, *sets)
     by_form[type(transitions)](transitions, first_row, count, v, out)
 
 
@@ -140,14 +146,20 @@ def _blocks_expect(transitions, first_row, count, v, out):
     expect_in_blocks(transitions, first_row, count, out)
 
 
+def _boxes_expect(transitions, first_row, count, v, out):
+    expect_in_boxes(transitions, first_row, count, v, out)
+
+
 @overload(expect, jit_options={"fastmath": _SUMS})
 def _overload_expect(transitions, first_row, count, v, out):
-    return _by_form(transitions, _dense_expect, _sparse_expect, _balls_expect, _ellipsoids_expect, _blocks_expect)
+    sets = _balls_expect, _ellipsoids_expect, _blocks_expect, _boxes_expect
+    return _by_form(transitions, _dense_expect, _sparse_expect, *sets)
 
 
 def prepare(transitions, v):
     """Prepare the expectations of v [J, S] under sets: sort the states, or integrate v; known kernels do nothing."""
-    by_form = _forms(_nothing_to_prepare, _nothing_to_prepare, _balls_prepare, _ellipsoids_prepare, _blocks_prepare)
+    sets = _balls_prepare, _ellipsoids_prepare, _blocks_prepare, _balls_prepare
+    by_form = _forms(_nothing_to_prepare, _nothing_to_prepare, *sets)
     by_form[type(transitions)](transitions, v)
 
 
@@ -169,8 +181,8 @@ def _blocks_prepare(transitions, v):
 
 @overload(prepare)
 def _overload_prepare(transitions, v):
-    nothing = _nothing_to_prepare
-    return _by_form(transitions, nothing, nothing, _balls_prepare, _ellipsoids_prepare, _blocks_prepare)
+    sets = _balls_prepare, _ellipsoids_prepare, _blocks_prepare, _balls_prepare
+    return _by_form(transitions, _nothing_to_prepare, _nothing_to_prepare, *sets)
 
 
 def empty_values(transitions, J, S):
@@ -190,7 +202,7 @@ def _sparse_empty_values(transitions, J, S):
 @overload(empty_values)
 def _overload_empty_values(transitions, J, S):
     dense = _dense_empty_values
-    return _by_form(transitions, dense, _sparse_empty_values, None, dense, dense)
+    return _by_form(transitions, dense, _sparse_empty_values, None, dense, dense, dense)
 
 
 def push(transitions, first_row, masses, out):

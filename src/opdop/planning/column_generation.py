@@ -2,16 +2,18 @@
 
 The master problem is a small linear program that mixes the deterministic policies found so far. Its multipliers weight
 the signals, and one backward induction finds the best policy for these weights. The method ends when that policy is no
-better than the mixture. HiGHS solves the master; where its tolerances are too coarse, exact arithmetic does.
+better than the mixture. Where rounding keeps the master from being solved, exact arithmetic does it.
+
+Multipliers of a master with few columns jump from one end to the other. So a policy is looked for between them and the
+best ones so far, those with the least bound on the optimum (Wentges 1997); where that policy does not improve the
+mixture, at the multipliers themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from scipy.optimize import linprog
 
+from opdop.kernels.mixtures import mix_columns
 from opdop.model import Problem, as_tabular
 from opdop.model.validation import Floats
 from opdop.planning.exact_simplex import best_mixture
@@ -27,10 +29,7 @@ from opdop.planning.optimum import (
     settle_slater_gap,
 )
 
-_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "presolve": False}
-# HiGHS's tolerances are absolute, and it takes coefficients below 1e-9 for zero: so rows are divided by their largest
-# slack, however small, and shifted away from zero, which shares that sum to 1 allow.
-_SHIFT = 2.0
+_STAY = 0.5  # the share of the best multipliers so far
 
 
 def solve_by_column_generation(problem: Problem) -> Optimum:
@@ -50,21 +49,20 @@ def generate_columns(oracle: Oracle) -> MixedCorners:
     I, H = len(oracle.thresholds), oracle.horizon
     reward = np.eye(1 + I)[0]
     greedy = oracle.best(reward, second=1.0 - reward)
-    pool = [greedy, *(oracle.best(prices, second=reward) for prices in np.eye(1 + I)[1:])]
-
-    weights = _widen_gap(oracle, pool)
-    slater = weights @ _totals(pool)
+    master, weights = _widen_gap(oracle, greedy)
+    slater = weights @ master.totals
     slack = float((slater[1:] - oracle.thresholds).min())
     slater_gap = settle_slater_gap(oracle, slack, slater[1:])
     # Without slack the thresholds are attained only up to rounding, which must not make the master infeasible.
     thresholds = np.minimum(oracle.thresholds, slater[1:]) if slater_gap == 0.0 else oracle.thresholds
 
     if (greedy.totals[1:] >= thresholds).all():
-        weights, dual = np.eye(len(pool))[0], np.zeros(I)
+        weights, dual = np.eye(len(master.pool))[0], np.zeros(I)
     else:
-        weights, dual = _raise_reward(oracle, pool, thresholds, room=0.0 if slater_gap else FEASIBILITY * H)
+        room = 0.0 if slater_gap else FEASIBILITY * H
+        weights, dual = _generate(oracle, master, thresholds, widens=False, room=room)
     return MixedCorners.of(
-        pool,
+        master.pool,
         weights,
         dual=dual,
         slater_gap=slater_gap,
@@ -74,93 +72,112 @@ def generate_columns(oracle: Oracle) -> MixedCorners:
     )
 
 
-def _widen_gap(oracle: Oracle, pool: list[Corner]) -> Floats:
-    """Add columns until a mixture of the pool has the largest possible smallest slack; return its weights."""
-    thresholds, H = oracle.thresholds, oracle.horizon
-    reward = np.eye(1 + len(thresholds))[0]
-    exactly = False
-    while True:
-        slacks = _totals(pool)[:, 1:] - thresholds  # [M, I]
-        scale = _scale(slacks)
-        objective = np.append(np.zeros(len(pool)), -1.0)  # maximise the gap t
-        rows = np.hstack([-_scaled(slacks, scale), np.ones((len(thresholds), 1))])  # t <= slack of each constraint
-        shares = np.append(np.ones(len(pool)), 0.0)[None]
-        free = [(0.0, None)] * len(pool) + [(None, None)]
-        solved = None if exactly else _master(objective, rows, shares, free)
-        exactly = solved is None
-        weights, prices = best_mixture(slacks) if solved is None else (solved[0][:-1], solved[1])
-        found = oracle.best(np.concatenate([[0.0], prices]), second=reward)
-        gained = prices @ (found.totals[1:] - thresholds) - (weights @ slacks).min()
-        known = _known(found, pool)
-        if gained <= ROUNDING * H or (known and (exactly or gained <= FEASIBILITY * H)):
-            return _clean(weights)
-        if not known:
-            pool.append(found)
-        exactly = exactly or known
+def max_slack_corners(oracle: Oracle) -> tuple[list[Corner], Floats]:
+    """Return the corners and shares of the mixture with the largest smallest slack that an oracle can find."""
+    reward = np.eye(1 + len(oracle.thresholds))[0]
+    master, weights = _widen_gap(oracle, oracle.best(reward, second=1.0 - reward))
+    return master.pool, weights
 
 
-def _raise_reward(oracle: Oracle, pool: list[Corner], thresholds: Floats, room: float) -> tuple[Floats, Floats]:
-    """Add columns until no policy beats the best feasible mixture; return weights and multipliers.
+def _widen_gap(oracle: Oracle, greedy: Corner) -> tuple[_Master, Floats]:
+    """Return columns of which a mixture has the largest smallest slack, and its weights."""
+    I = len(oracle.thresholds)
+    master = _Master(greedy, oracle.thresholds)
+    for prices in np.eye(1 + I)[1:]:
+        master.add(oracle.best(prices, second=np.eye(1 + I)[0]))
+    weights, _ = _generate(oracle, master, oracle.thresholds, widens=True)
+    return master, weights
 
-    Without slack the multipliers are not bounded. Exact arithmetic then needs `room` below the thresholds, as much as
-    cannot be told from zero; HiGHS has its tolerance.
+
+def _generate(
+    oracle: Oracle, master: _Master, thresholds: Floats, *, widens: bool, room: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Add columns until no policy improves the best mixture; return its weights and multipliers.
+
+    The best mixture has the largest smallest slack if `widens`; otherwise the largest reward without a negative slack.
+    Without any slack the multipliers are not bounded. Exact arithmetic then needs `room` below the thresholds, as much
+    as cannot be told from zero.
     """
-    H, exactly = oracle.horizon, False
+    H, lead = oracle.horizon, 0.0 if widens else 1.0
+    second = np.full(1 + len(thresholds), lead)
+    second[0] = 1.0 - lead
+    exactly, centre, least = False, None, np.inf
     while True:
-        totals = _totals(pool)
+        totals = master.totals
         slacks = totals[:, 1:] - thresholds  # [M, I]
-        scales = np.array([_scale(slacks[:, i]) for i in range(len(thresholds))])
-        shares = np.ones((1, len(pool)))
-        whole = [(0.0, None)] * len(pool)
-        solved = None if exactly else _master(-totals[:, 0], -_scaled(slacks, scales), shares, whole)
-        if solved is not None and (solved[0] @ slacks).min() < -FEASIBILITY * H:
+        solved = None if exactly else master.solve(slacks, widens=widens)
+        if solved is not None and not widens and (solved[0] @ slacks).min() < -FEASIBILITY * H:
             solved = None
         if solved is None and not exactly:
             exactly, thresholds, slacks = True, thresholds - room, slacks + room
-        weights, dual = best_mixture(slacks, totals[:, 0]) if solved is None else (solved[0], solved[1] / scales)
-        found = oracle.best(np.concatenate([[1.0], dual]), second=np.concatenate([[0.0], np.ones(len(dual))]))
-        bound = found.totals[0] + dual @ (found.totals[1:] - thresholds)
-        gained = bound - weights @ totals[:, 0]
-        known, unit = _known(found, pool), H * (1.0 + dual.sum())
+        weights, prices = best_mixture(slacks, None if widens else totals[:, 0]) if solved is None else solved
+        reached = (weights @ slacks).min() if widens else weights @ totals[:, 0]
+        unit = H * (lead + prices.sum())
+
+        if centre is not None and not exactly:
+            between = _STAY * centre + (1.0 - _STAY) * prices
+            found = oracle.best(np.append(lead, between), second)
+            bound = lead * found.totals[0] + between @ (found.totals[1:] - thresholds)
+            if bound < least:
+                centre, least = between, bound
+            gained = lead * found.totals[0] + prices @ (found.totals[1:] - thresholds) - reached
+            if gained > ROUNDING * unit and master.add(found):
+                continue
+        found = oracle.best(np.append(lead, prices), second)
+        bound = lead * found.totals[0] + prices @ (found.totals[1:] - thresholds)
+        if bound < least:
+            centre, least = prices, bound
+        gained, known = bound - reached, found in master
         if gained <= ROUNDING * unit or (known and (exactly or gained <= FEASIBILITY * unit)):
-            return _clean(weights), dual
-        if not known:
-            pool.append(found)
-        elif not exactly:
+            return _clean(weights), prices
+        if known and not exactly:
             exactly, thresholds = True, thresholds - room
+        master.add(found)
 
 
-def _master(
-    objective: Floats, rows: Floats, shares: Floats, bounds: Sequence[tuple[float | None, float | None]]
-) -> tuple[Floats, Floats] | None:
-    """Minimise the objective subject to rows @ w <= -SHIFT and shares @ w = 1; return w and the rows' multipliers.
+class _Master:
+    """The columns, and the basis with which the master program begins: at first, all of the first column."""
 
-    None if HiGHS finds no solution, or one with negative shares: its tolerances are too coarse then.
-    """
-    limits = np.full(len(rows), -_SHIFT)
-    result = linprog(objective, rows, limits, shares, [1.0], bounds, method="highs-ds", options=_TIGHT)
-    if result.status != 0 or (result.x * shares < -FEASIBILITY).any():
-        return None
-    return result.x, np.maximum(-result.ineqlin.marginals, 0.0)
+    def __init__(self, first: Corner, thresholds: Floats) -> None:
+        J = len(first.totals)
+        self.pool: list[Corner] = []
+        self._known: set[bytes] = set()
+        self._totals = np.empty((16, J))
+        self._basis = -1 - np.arange(J, dtype=np.int64)  # the surpluses
+        self._basis[np.argmin(first.totals[1:] - thresholds)] = -J  # the gap
+        self._basis[-1] = 0
+        self.add(first)
 
+    def add(self, found: Corner) -> bool:
+        """Add a column unless there is one with these very totals; return whether it was added."""
+        if found in self:
+            return False
+        self._known.add(found.totals.tobytes())
+        if len(self.pool) == len(self._totals):
+            self._totals = np.concatenate([self._totals, np.empty_like(self._totals)])
+        self._totals[len(self.pool)] = found.totals
+        self.pool.append(found)
+        return True
 
-def _scale(slacks: Floats) -> float:
-    """Return the largest slack or shortfall, by which a row of the master is divided; 1 if there is none."""
-    return float(np.abs(slacks).max()) or 1.0
+    def __contains__(self, found: Corner) -> bool:
+        """Whether a policy with these very totals is a column already: then the rest is rounding."""
+        return found.totals.tobytes() in self._known
 
+    @property
+    def totals(self) -> Floats:
+        """The values of all columns, [M, 1+I]."""
+        return self._totals[: len(self.pool)]
 
-def _scaled(slacks: Floats, scale: float | Floats) -> Floats:
-    """Return slacks [M, I] as rows [I, M] of the master, between SHIFT - 1 and SHIFT + 1."""
-    return (slacks / scale + _SHIFT).T
+    def solve(self, slacks: Floats, *, widens: bool) -> tuple[Floats, Floats] | None:
+        """Return the shares [M] and the multipliers [I] of the best mixture of columns with slacks [M, I].
 
-
-def _totals(pool: list[Corner]) -> Floats:
-    return np.array([corner.totals for corner in pool])
-
-
-def _known(found: Corner, pool: list[Corner]) -> bool:
-    """Whether a policy with these very totals is in the pool already: then the rest is rounding."""
-    return any(np.array_equal(found.totals, corner.totals) for corner in pool)
+        None if rounding errors are too large.
+        """
+        basis, shares, prices = self._basis.copy(), np.zeros(len(slacks)), np.zeros(slacks.shape[1])
+        if not mix_columns(slacks, self.totals[:, 0].copy(), widens, basis, shares, prices):
+            return None
+        self._basis = basis
+        return shares, prices
 
 
 def _clean(weights: Floats) -> Floats:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from opdop.kernels import dynamic_programming
 from opdop.kernels.balls import Balls
+from opdop.kernels.boxes import Boxes
 from opdop.kernels.ellipsoids import BlockEllipsoids, Ellipsoids
 from opdop.kernels.transitions import Transitions
 from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
@@ -223,7 +224,7 @@ class ModelOracle:
 
 
 def best_corner(
-    transitions: Transitions | Balls | Ellipsoids | BlockEllipsoids,
+    transitions: Transitions | Balls | Boxes | Ellipsoids | BlockEllipsoids,
     signals: Floats,
     horizon: int,
     initial: Floats,

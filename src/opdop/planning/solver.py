@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from opdop.model import Problem, as_tabular
+from collections.abc import Callable
+from typing import TypeVar
+
+from opdop.model import InfeasibleError, Problem, as_tabular
+from opdop.model.validation import Floats
 from opdop.planning.column_generation import generate_columns
 from opdop.planning.dual_walk import walk_dual
 from opdop.planning.optimum import MixedCorners, ModelOracle, Optimum, Oracle, as_optimum
+
+_Oracle = TypeVar("_Oracle", bound=Oracle)
 
 
 def solve(problem: Problem) -> Optimum:
@@ -34,3 +40,16 @@ def solve_by_oracle(oracle: Oracle) -> MixedCorners:
     Raises InfeasibleError if the oracle's constraints cannot be satisfied.
     """
     return walk_dual(oracle) if len(oracle.thresholds) == 1 else generate_columns(oracle)
+
+
+def solve_nearest(make: Callable[[Floats], _Oracle], thresholds: Floats) -> tuple[_Oracle, MixedCorners]:
+    """Return the oracle that `make` makes for thresholds [I], and its constrained optimum.
+
+    If the thresholds cannot be reached, they are lowered alike until they can.
+    """
+    oracle = make(thresholds)
+    try:
+        return oracle, solve_by_oracle(oracle)
+    except InfeasibleError as error:
+        oracle = make(thresholds + error.slater_gap)
+        return oracle, solve_by_oracle(oracle)

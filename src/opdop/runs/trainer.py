@@ -126,6 +126,7 @@ class Trainer:
                 slater_gap=config.slater_gap or self.optimum.slater_gap or None,
                 noisy=config.noisy,
                 stationary=config.stationary,
+                baseline=learner is None and find(config.algorithm).needs_baseline,
             )
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()

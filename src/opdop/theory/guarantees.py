@@ -171,6 +171,11 @@ def _why_not(preset: str, constants: Mapping[str, Any]) -> str:
     """Return why there is no guarantee, or "" if the preset and the confidence rule have one."""
     if "planner" in constants:
         return "no bound for its planner is proved here; what its data prove is in its certificate"
+    if "source" in constants:
+        return (
+            f"the bound in {constants['source']} is not the one of Algorithm 1 and is not computed here; what its data "
+            "prove is in its certificate"
+        )
     if preset == "practical":
         return (
             "the steps of `practical` follow the ranges of its estimates, which need not be optimistic, and the "

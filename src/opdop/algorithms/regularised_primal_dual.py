@@ -1,0 +1,120 @@
+"""The regularised primal-dual method: entropy for the policy, a quadratic term for the multipliers, last iterate.
+
+Mueller, Alatur, Cevher, Ramponi and He (2024), "Truly No-Regret Learning in Constrained MDPs". The arithmetic is in
+`opdop.kernels.regularised`; docs/algorithms/regularised-primal-dual.md compares both line by line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from opdop.algorithms.constants import Preset, bound_multipliers
+from opdop.algorithms.counting_peer import CountingPeer, room_for_rows
+from opdop.algorithms.counts import Counts
+from opdop.algorithms.peers import NO_RIDGE, refuse_continuous, told
+from opdop.algorithms.registry import algorithm
+from opdop.algorithms.task import Task
+from opdop.kernels.regularised import Regularised
+from opdop.model.validation import Floats
+
+SOURCE = "Mueller et al. (2024)"
+
+
+def row_width(task: Task) -> float:
+    """Return sqrt(2 S + 2 ln(3 S A H K / p)), the L1 width of an empirical row after one visit."""
+    pairs = task.num_states * task.num_actions * task.horizon * task.episodes
+    return math.sqrt(2.0 * task.num_states + 2.0 * math.log(3.0 * pairs / task.failure_probability))
+
+
+@dataclass(frozen=True)
+class HoeffdingRadius:
+    """The bonus (sqrt(ln(6 (1+I) S A H K / p) / 2) + H sqrt(2 S + 2 ln(3 S A H K / p))) / sqrt(n).
+
+    The first term covers the mean of a signal, the second H times the L1 distance of the empirical row. `scale`
+    multiplies the bonus; only 1 is the paper's. Until a pair is visited, its value is the largest one.
+    """
+
+    scale: float = 1.0
+    pools: bool = False  # whether visits are pooled where the task is stationary
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H] of a task: half the bonus after one visit, whatever the ridge."""
+        H, pairs = task.horizon, task.num_states * task.num_actions * task.horizon * task.episodes
+        signals = math.sqrt(math.log(6.0 * (1 + task.num_constraints) * pairs / task.failure_probability) / 2.0)
+        return np.full(H, 0.5 * self.scale * (signals + H * row_width(task)))
+
+
+@dataclass(frozen=True)
+class RegularisedConstants:
+    """The step size eta of both players, the weight tau of both terms, the bound, and the factor of the bonus."""
+
+    step_size: float
+    regularisation: float
+    dual_bound: float
+    radius: HoeffdingRadius
+
+
+def _paper(task: Task, dual_bound: float | None) -> RegularisedConstants:
+    """Tau = K^(-1/7) and eta = K^(-5/7) / (H^2 I), with a bonus for optimism."""
+    K, H, I = task.episodes, task.horizon, task.num_constraints
+    tau = K ** (-1.0 / 7.0)
+    return RegularisedConstants(K ** (-5.0 / 7.0) / (H**2 * I), tau, _bound(task, dual_bound, tau), HoeffdingRadius())
+
+
+def _practical(
+    task: Task,
+    dual_bound: float | None,
+    step_scale: float = 3000.0,
+    regularisation_scale: float = 0.1,
+    radius_scale: float = 0.0001,
+) -> RegularisedConstants:
+    """Eta = step_scale / (H (1 + bound) sqrt(K)), tau and bonus times factors, pooled visits; no guarantee."""
+    tau = regularisation_scale * task.episodes ** (-1.0 / 7.0)
+    bound = _bound(task, dual_bound, tau)
+    eta = step_scale / (task.horizon * (1.0 + bound) * math.sqrt(task.episodes))
+    eta = min(eta, 0.5 / tau)  # the powers 1 - eta tau stay positive
+    return RegularisedConstants(eta, tau, bound, HoeffdingRadius(radius_scale, pools=True))
+
+
+def _bound(task: Task, dual_bound: float | None, tau: float) -> float:
+    """Return the largest multiplier: with regularisation the optimal ones add up to H (1 + tau log A) / gap at most."""
+    bound = bound_multipliers(task, dual_bound)
+    return bound if dual_bound is not None else bound * max(1.0, 0.5 * (1.0 + tau * math.log(task.num_actions)))
+
+
+@algorithm(
+    "regularised-primal-dual",
+    summary="The regularised primal-dual of Mueller et al. (2024): entropy and decaying multipliers, last iterate",
+    presets={"paper": _paper, "practical": _practical},
+)
+def regularised_primal_dual(task: Task, preset: Preset) -> CountingPeer:
+    """Return the learner.
+
+    Raises InvalidParameterError if states are continuous, or if neither `dual_bound` nor the Slater gap is known.
+    """
+    refuse_continuous("regularised-primal-dual", task)
+    constants: RegularisedConstants = preset.constants(task)
+    J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
+    numbers = {name: getattr(constants, name) for name in ("step_size", "regularisation", "dual_bound")}
+    counts = Counts(task, radius=constants.radius, ridge=NO_RIDGE)
+    q, v = np.zeros((J + 1, H, A, S)), np.zeros((J + 1, H + 1, S))
+    q[:J], v[:J] = counts.q, counts.v
+    peer = Regularised(
+        policy=np.full((H, A, S), 1.0 / A),
+        q=q,
+        v=v,
+        dual=np.zeros(J - 1),
+        estimates=np.zeros(J),
+        rows=room_for_rows(task, counts),
+        touched=np.ones((H, S), dtype=np.bool_),
+        thresholds=task.thresholds.copy(),
+        initial=task.initial,
+        entropy_bonus=constants.radius.scale * H * math.log(A) * row_width(task),
+        **numbers,
+    )
+    own = dict(preset.parameters)
+    own = {name: own.get(name, default) for name, default in preset.family.parameters(preset.name).items()}
+    return CountingPeer(task, counts, peer, told(task, preset.name, SOURCE, **numbers, **own, **counts.described()))

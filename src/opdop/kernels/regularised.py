@@ -1,0 +1,84 @@
+"""The steps of the regularised primal-dual method: entropy in the policy's objective, a decaying multiplier.
+
+Mueller, Alatur, Cevher, Ramponi and He (2024); see `opdop.algorithms.regularised_primal_dual`. With the entropy as one
+more signal, -log pi(a | x), whose price is tau, the policy's step is the mirror step of Algorithm 1:
+pi exp(eta (Q + tau Q_psi)) = pi^(1 - eta tau) exp(eta (Q + tau P V_psi)).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from opdop.kernels.caching import njit
+from opdop.kernels.evaluators import evaluate
+from opdop.kernels.primal_dual import improve
+
+
+class Regularised(NamedTuple):
+    """The learner's state between episodes, which the loop changes in place, and its constants."""
+
+    policy: np.ndarray  # [H, A, S]: pi^k
+    q: np.ndarray  # [J+1, H, A, S]: Q^k, and that of the entropy
+    v: np.ndarray  # [J+1, H+1, S]: V^k, and that of the entropy
+    dual: np.ndarray  # [I]: lambda^k
+    estimates: np.ndarray  # [J]: <rho, V^k>
+    rows: np.ndarray  # [L*S*A, S]: the empirical kernel
+    touched: np.ndarray  # [H, S]: all True, because the entropy tells actions apart everywhere
+    thresholds: np.ndarray  # [I]
+    initial: np.ndarray  # [S]
+    step_size: float  # eta
+    regularisation: float  # tau
+    dual_bound: float
+    entropy_bonus: float  # of one visit
+
+
+@njit(cache=True, fastmath=False)
+def choose_regularised(peer, counts, played):
+    """Improve the policy, move the multipliers, then evaluate the new policy on the episodes so far."""
+    J, I = peer.estimates.shape[0], peer.dual.shape[0]
+    eta, tau = peer.step_size, peer.regularisation
+    if played > 0:
+        prices = np.empty(I + 1)
+        for i in range(I):
+            prices[i] = peer.dual[i]
+        prices[I] = tau
+        improve(peer.policy, peer.q, prices, eta, 0.0, peer.touched)
+        for i in range(I):
+            moved = (1.0 - eta * tau) * peer.dual[i] + eta * (peer.thresholds[i] - peer.estimates[1 + i])
+            peer.dual[i] = min(max(moved, 0.0), peer.dual_bound)
+    evaluate(counts, peer.policy, peer.q[:J], peer.v[:J])
+    _evaluate_entropy(counts, peer)
+    for j in range(J):
+        total = 0.0
+        for x in range(peer.initial.shape[0]):
+            total += peer.initial[x] * peer.v[j, 0, x]
+        peer.estimates[j] = total
+
+
+@njit(cache=True, fastmath=False)
+def _evaluate_entropy(counts, peer):
+    """Write Q = -log pi + min(P V + bonus, (H-h-1) log A) and V = <Q, pi> of the entropy, the last signal."""
+    H, A, S = peer.policy.shape
+    q, v, number, rows = peer.q[-1], peer.v[-1], counts.visits.number, peer.rows
+    L = number.shape[0]
+    for x in range(S):
+        v[H, x] = 0.0
+    for h in range(H - 1, -1, -1):
+        k, top = h % L, (H - h - 1) * math.log(A)
+        for x in range(S):
+            mean = 0.0
+            for a in range(A):
+                n = number[k, a * S + x]
+                ahead = top
+                if n > 0.0 and h < H - 1:
+                    row, total = (k * S + x) * A + a, 0.0
+                    for y in range(S):
+                        total += rows[row, y] * v[h + 1, y]
+                    ahead = min(total + peer.entropy_bonus / math.sqrt(n), top)
+                likely = peer.policy[h, a, x]
+                q[h, a, x] = ahead - math.log(likely)
+                mean += likely * q[h, a, x]
+            v[h, x] = mean

@@ -1,0 +1,247 @@
+"""Least-squares value iteration with a soft-max policy over many episodes, for linear MDPs and for tables.
+
+The regressions of stage h have the targets signal + V(next state), and V changes in every episode. Sums over the data
+are kept instead of the data: of phi times signal, and for each next state of phi. So each episode takes the same time,
+and the estimates are exactly those from all data. With one-hot features these sums are counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from opdop.kernels import counts as counting
+from opdop.kernels.caching import njit
+from opdop.kernels.counts import CountLists, CountTable, add_expected, average, stored_stage
+from opdop.kernels.dynamic_programming import play
+from opdop.kernels.loops import average_start
+from opdop.kernels.measuring import wait_for_measurement
+from opdop.kernels.primal_dual import mirror_step, score, update_dual
+from opdop.kernels.regression import multiply, observe_row, predict, quadratic_forms
+
+_BLOCK = 128  # states improved together
+_EXACT = {"contract"}
+
+
+class Regressions(NamedTuple):
+    """Data of a linear MDP with features phi(x, a); L = H, or L = 1 where all stages are pooled."""
+
+    counts: CountTable | CountLists  # for certificates only
+    phi: np.ndarray  # [d, A*S]
+    gram: np.ndarray  # [L, d, d]: Lambda
+    inverse: np.ndarray  # [L, d, d]
+    target: np.ndarray  # [J, L, d]: sums of phi times signal
+    successors: np.ndarray  # [L, S, d]: sums of phi over the transitions that led to a state
+    width: np.ndarray  # [L, A*S]: (phi^T Lambda^-1 phi)^(1/2)
+    information: np.ndarray  # [L]: log det(gram / ridge)
+    updates: np.ndarray  # [L] int64
+    ridge: float
+
+
+Data = Regressions | CountTable | CountLists
+
+
+class SoftMax(NamedTuple):
+    """The learner's state between episodes, which the loop changes in place, and its constants."""
+
+    policy: np.ndarray  # [H, A, S]
+    q: np.ndarray  # [J, H, A, S]
+    v: np.ndarray  # [J, H+1, S]
+    dual: np.ndarray  # [1]: Y
+    thresholds: np.ndarray  # [1]: b
+    initial: np.ndarray  # [S]
+    tops: np.ndarray  # [H]: the largest value of Q
+    step_size: float  # alpha
+    radius: float  # beta
+    dual_step_size: float  # eta
+    dual_bound: float  # xi
+
+
+def _is_regressions(data):
+    return getattr(data, "instance_class", type(data)) is Regressions
+
+
+def estimate_stage(data, learner, h, totals):
+    """Write Q of stage h from the data and V of the next stage; totals [J, A*S] is room for sums."""
+    (_linear_stage if _is_regressions(data) else _one_hot_stage)(data, learner, h, totals)
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _linear_stage(data, learner, h, totals):
+    J, H, A, S = learner.q.shape
+    d, pairs = data.phi.shape
+    k = stored_stage(h, data.gram.shape[0])
+    sums, weights = np.empty(d), np.empty(d)
+    top, width = learner.tops[h], data.width[k]
+    for j in range(J):
+        for i in range(d):
+            sums[i] = data.target[j, k, i]
+        if h < H - 1:
+            for y in range(S):
+                value, row = learner.v[j, h + 1, y], data.successors[k, y]
+                for i in range(d):
+                    sums[i] += value * row[i]
+        multiply(data.inverse[k], sums, weights)  # lines 6 and 7
+        predicted = totals[j]
+        for pair in range(pairs):
+            predicted[pair] = 0.0
+        predict(weights, data.phi, 0, pairs, predicted)
+        q = learner.q[j, h].reshape(A * S)
+        for pair in range(pairs):
+            q[pair] = min(predicted[pair] + learner.radius * width[pair], top)  # lines 8 and 9
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _one_hot_stage(data, learner, h, totals):
+    J, H, A, S = learner.q.shape
+    visits, pairs = data.visits, A * S
+    k = stored_stage(h, visits.number.shape[0])
+    for j in range(J):
+        sums, given = totals[j], visits.sums[j, k]
+        for pair in range(pairs):
+            sums[pair] = given[pair]
+    if h < H - 1:
+        add_expected(data, h, 0, pairs, learner.v, totals)
+    top, width, inverse = learner.tops[h], visits.width[k], visits.inverse[k]
+    for j in range(J):
+        q, sums = learner.q[j, h].reshape(pairs), totals[j]
+        for pair in range(pairs):
+            q[pair] = min(sums[pair] * inverse[pair] + learner.radius * width[pair], top)  # lines 6 to 9
+
+
+@overload(estimate_stage)
+def _overload_estimate_stage(data, learner, h, totals):
+    def linear(data, learner, h, totals):
+        _linear_stage(data, learner, h, totals)
+
+    def one_hot(data, learner, h, totals):
+        _one_hot_stage(data, learner, h, totals)
+
+    return linear if _is_regressions(data) else one_hot
+
+
+@njit(cache=True, fastmath=_EXACT)
+def evaluate_softly(data, learner):
+    """Write Q, the soft-max policy of Q_r + Y Q_g, and V of all stages, backwards."""
+    J, H, A, S = learner.q.shape
+    totals, scores = np.empty((J, A * S)), np.empty((A, _BLOCK))
+    best, total = np.empty(_BLOCK), np.empty(_BLOCK)
+    for h in range(H - 1, -1, -1):  # line 4
+        estimate_stage(data, learner, h, totals)
+        for first in range(0, S, _BLOCK):
+            last = min(first + _BLOCK, S)
+            score(learner.q, learner.dual, h, first, last, scores, best)
+            # A step from the uniform policy, which a mixing of 1 gives, is the soft-max.
+            mirror_step(learner.policy, h, first, last, scores, best, total, learner.step_size, 1.0)  # line 10
+        for j in range(J):
+            average(learner.q[j, h], learner.policy[h], 0, S, learner.v[j, h])  # lines 11 and 12
+
+
+def observe(data, states, actions, observed):
+    """Add one episode to the data: states [H+1], actions [H], observed signals [J, H]."""
+    (_linear_observe if _is_regressions(data) else counting.observe_episode)(data, states, actions, observed)
+
+
+@njit(cache=True, fastmath=_EXACT)
+def _linear_observe(data, states, actions, observed):
+    d, pairs = data.phi.shape
+    L, S, _ = data.successors.shape
+    H, J = actions.shape[0], observed.shape[0]
+    row, direction = np.empty(d), np.empty(d)
+    for h in range(H):
+        k, pair = stored_stage(h, L), actions[h] * S + states[h]
+        for i in range(d):
+            row[i] = data.phi[i, pair]
+        observe_row(row, data.ridge, k, data.gram, data.inverse, data.information, data.updates, direction)  # line 5
+        for i in range(d):
+            data.successors[k, states[h + 1], i] += row[i]
+            for j in range(J):
+                data.target[j, k, i] += row[i] * observed[j, h]
+    for k in range(L):
+        width = data.width[k]
+        quadratic_forms(data.inverse[k], data.phi, pairs, width)
+        for pair in range(pairs):
+            width[pair] = math.sqrt(max(width[pair], 0.0))
+    counting.observe(data.counts, states, actions, observed)
+
+
+@overload(observe)
+def _overload_observe(data, states, actions, observed):
+    def linear(data, states, actions, observed):
+        _linear_observe(data, states, actions, observed)
+
+    def one_hot(data, states, actions, observed):
+        counting.observe(data, states, actions, observed)
+
+    return linear if _is_regressions(data) else one_hot
+
+
+@njit(cache=True, fastmath=False)
+def observe_episode(data, states, actions, observed):
+    """Compiled `observe`, for callers outside the kernels."""
+    observe(data, states, actions, observed)
+
+
+def is_full(data):
+    """Return whether the counts must make room before the next episode."""
+    return counting.is_full(data.counts if _is_regressions(data) else data)
+
+
+@overload(is_full)
+def _overload_is_full(data):
+    def linear(data):
+        return counting.is_full(data.counts)
+
+    def one_hot(data):
+        return counting.is_full(data)
+
+    return linear if _is_regressions(data) else one_hot
+
+
+@njit(cache=True, fastmath=False)
+def move_multiplier(learner, utility_estimates):
+    """Move the multiplier along the estimated violation; utility_estimates [1]."""
+    update_dual(
+        learner.dual, learner.thresholds, utility_estimates, learner.dual_step_size, learner.dual_bound, math.inf
+    )  # line 16
+
+
+@njit(cache=True, fastmath=False)
+def run_soft_max(learner, data, model, uniforms, record):
+    """Play and learn from episodes on uniforms [n, ...]; return how many were played.
+
+    It stops early when the counts must make room.
+    """
+    J, H = learner.q.shape[:2]
+    states = np.empty(H + 1, dtype=np.int64)
+    actions = np.empty(H, dtype=np.int64)
+    observed = np.empty((J, H))
+    waiting = np.zeros(1 + record.waiting.shape[0], dtype=np.int64)
+    by_state = learner.policy.transpose(0, 2, 1)
+    done = 0
+    while done < uniforms.shape[0]:
+        evaluate_softly(data, learner)  # lines 4 to 12, on the episodes before this one
+        play(  # lines 3 and 13 to 15
+            model.transitions,
+            model.signals,
+            by_state,
+            model.initial,
+            model.noisy,
+            uniforms[done],
+            states,
+            actions,
+            observed,
+        )
+        average_start(learner.v, learner.initial, record.estimates[done])
+        record.dual[done, 0] = learner.dual[0]
+        observe(data, states, actions, observed)
+        stop = done + 1 == uniforms.shape[0] or is_full(data)
+        wait_for_measurement(model, by_state, record, done, stop, waiting)
+        move_multiplier(learner, record.estimates[done, 1:])
+        done += 1
+        if stop:
+            break
+    return done
