@@ -60,7 +60,10 @@ def main() -> None:
         for sizes, aim, episodes in SIZES:
             ours, theirs = rates(dense_model(*sizes), rule, episodes)
             name = "S{} A{} H{}".format(*sizes)
-            print(f"  {name:11} opdop {ours:9,.0f}  naive {theirs:9,.0f}  ratio {ours / theirs:5.2f} (aim: {aim})", flush=True)
+            print(
+                f"  {name:11} opdop {ours:9,.0f}  naive {theirs:9,.0f}  ratio {ours / theirs:5.2f} (aim: {aim})",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

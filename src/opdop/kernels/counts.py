@@ -171,14 +171,14 @@ def _evaluate_lists(counts, policy, q, v):
                         v[j, h, x] = 0.0
                 for a in range(A):
                     for j in range(J):
-                        for x in range(first, last):
-                            totals[j, x] = visits.sums[j, k, a * S + x]
+                        for pair in range(a * S + first, a * S + last):
+                            totals[j, pair] = visits.sums[j, k, pair]
                     if h < H - 1:
-                        _add_listed(counts, k, a * S, first, last, v, h + 1, totals)
+                        _add_listed(counts, k, a * S + first, a * S + last, v, h + 1, totals)
                     for j in range(J):
                         for x in range(first, last):
                             pair = a * S + x
-                            value = estimate(totals[j, x], inverse[k, pair], width[k, pair], radius, top)
+                            value = estimate(totals[j, pair], inverse[k, pair], width[k, pair], radius, top)
                             q[j, h, a, x] = value
                             v[j, h, x] += value * policy[h, a, x]  # line 8
 
@@ -257,27 +257,45 @@ def _add_expected_of_few(seen, k, v, stage, totals):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _add_listed(counts, k, row, first, last, v, stage, totals):
-    """Add the same to totals [J, S] for the states from first to last and the action whose pairs begin at `row`."""
+def _add_listed(counts, k, first, last, v, stage, totals):
+    """Add the same from lists, for the pairs from first to last."""
     starts, used, successors, seen = counts.starts, counts.used, counts.successors, counts.seen
-    row += k * counts.visits.number.shape[1]
-    J = totals.shape[0]
+    row, J = k * counts.visits.number.shape[1], totals.shape[0]
     # Two signals at a time: each successor is looked up once for both. Unsigned indices save a test of the sign.
     for j in range(0, J - 1, 2):
-        for x in range(first, last):
-            one, two = totals[j, x], totals[j + 1, x]
-            begin = starts[row + x]
-            for entry in range(np.uint64(begin), np.uint64(begin + used[row + x])):
+        for pair in range(first, last):
+            one, two = totals[j, pair], totals[j + 1, pair]
+            begin = starts[row + pair]
+            for entry in range(np.uint64(begin), np.uint64(begin + used[row + pair])):
                 y, n = np.uint32(successors[entry]), seen[entry]
                 one += n * v[j, stage, y]
                 two += n * v[j + 1, stage, y]
-            totals[j, x], totals[j + 1, x] = one, two
+            totals[j, pair], totals[j + 1, pair] = one, two
     if J % 2 == 1:
-        for x in range(first, last):
-            one, begin = totals[J - 1, x], starts[row + x]
-            for entry in range(np.uint64(begin), np.uint64(begin + used[row + x])):
+        for pair in range(first, last):
+            one, begin = totals[J - 1, pair], starts[row + pair]
+            for entry in range(np.uint64(begin), np.uint64(begin + used[row + pair])):
                 one += seen[entry] * v[J - 1, stage, np.uint32(successors[entry])]
-            totals[J - 1, x] = one
+            totals[J - 1, pair] = one
+
+
+def add_expected(counts, h, v, totals):
+    """Add sum_y n(x, a, y) V(y) at stage h to totals [J, S*A] for all pairs; V = v[:, h+1]."""
+    (_table_add_expected if isinstance(counts, CountTable) else _lists_add_expected)(counts, h, v, totals)
+
+
+def _table_add_expected(counts, h, v, totals):
+    _add_expected(counts.seen, stored_stage(h, counts.seen.shape[0]), v, h + 1, totals)
+
+
+def _lists_add_expected(counts, h, v, totals):
+    stages, pairs = counts.visits.number.shape
+    _add_listed(counts, stored_stage(h, stages), 0, pairs, v, h + 1, totals)
+
+
+@overload(add_expected)
+def _overload_add_expected(counts, h, v, totals):
+    return by_form(counts, _table_add_expected, _lists_add_expected)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

@@ -152,6 +152,14 @@ def average_start(v, initial, out):
         out[j] = total
 
 
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def copy_policy(policy, out):
+    """Copy a policy [H, A, S]."""
+    source, target = policy.ravel(), out.ravel()
+    for n in range(source.shape[0]):
+        target[n] = source[n]
+
+
 class Room(NamedTuple):
     """What the loop needs beside the learner's state; made once for many episodes."""
 
@@ -184,14 +192,12 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         totals=np.empty((B, J)),
         measured=np.empty(B, dtype=np.int64),
     )
-    by_state, waiting = policy.transpose(0, 2, 1), record.waiting.reshape(B, policy.size)
-    return _run_episodes(
-        learner, evaluator, model, uniforms, record, room, by_state, policy.ravel(), q.ravel(), waiting
-    )
+    by_state = policy.transpose(0, 2, 1)
+    return _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, policy.ravel(), q.ravel())
 
 
 @njit(cache=True, allocates=False, fastmath=False)
-def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q, waiting):
+def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q):
     """Play and learn in given room; the policy and q are given in several layouts too, as views."""
     states, actions, observed, rates, scores, lanes, totals, measured = room
     J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
@@ -239,13 +245,12 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
         for j in range(J):
             record.totals[done, j] = np.nan
         if every > 0 and (record.first + done) % every == 0:
-            for n in range(flat_policy.shape[0]):
-                waiting[pending, n] = flat_policy[n]
+            copy_policy(learner.policy, record.waiting[pending])
             measured[pending] = done
             pending += 1
         done += 1
         stop = done == uniforms.shape[0] or is_full(evaluator)
-        if pending == waiting.shape[0] or (stop and pending > 0):
+        if pending == totals.shape[0] or (stop and pending > 0):
             _measure(model, record.waiting, float(every), record.occupancy, totals, pending, lanes)
             for n in range(pending):
                 for j in range(J):

@@ -106,6 +106,14 @@ def improve_flat(policy, q, dual, step_size, mixing, touched, room):
         h += stages
 
 
+@njit(cache=True, allocates=False, fastmath=False)
+def improve_stage(policy, q, dual, step_size, mixing, h, A, S, room):
+    """Improve all states of stage h; the arrays are flat, as in `improve_flat`."""
+    for first in range(0, S, _BLOCK):
+        n = min(_BLOCK, S - first)
+        _improve_block(policy, q, dual, step_size, mixing, h * A * S + first, 1, A, S, n, room)
+
+
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, n, room):
     """Improve n states of some stages; the first pair of the flat arrays is at `start`.
