@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
-    from opdop.runs import Agent, Run, certify, train
+    from opdop.runs import Agent, Run, certify, train, train_many
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
 else:
@@ -101,4 +101,5 @@ __all__ = [
     "solve",
     "sweep",
     "train",
+    "train_many",
 ]

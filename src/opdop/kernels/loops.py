@@ -152,7 +152,7 @@ def average_start(v, initial, out):
         out[j] = total
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, fastmath=False)
 def copy_policy(policy, out):
     """Copy a policy [H, A, S]."""
     source, target = policy.ravel(), out.ravel()
@@ -192,12 +192,14 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         totals=np.empty((B, J)),
         measured=np.empty(B, dtype=np.int64),
     )
-    by_state = policy.transpose(0, 2, 1)
-    return _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, policy.ravel(), q.ravel())
+    by_state, waiting = policy.transpose(0, 2, 1), record.waiting.reshape(B, policy.size)
+    return _run_episodes(
+        learner, evaluator, model, uniforms, record, room, by_state, policy.ravel(), q.ravel(), waiting
+    )
 
 
 @njit(cache=True, allocates=False, fastmath=False)
-def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q):
+def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given in several layouts too, as views."""
     states, actions, observed, rates, scores, lanes, totals, measured = room
     J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
@@ -245,7 +247,8 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
         for j in range(J):
             record.totals[done, j] = np.nan
         if every > 0 and (record.first + done) % every == 0:
-            copy_policy(learner.policy, record.waiting[pending])
+            for n in range(flat_policy.shape[0]):
+                waiting[pending, n] = flat_policy[n]
             measured[pending] = done
             pending += 1
         done += 1
