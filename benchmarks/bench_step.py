@@ -14,7 +14,7 @@ from opdop.model import Episode, TabularCMDP
 from opdop.runs import train
 
 S, A, H = 50, 4, 20
-EPISODES = 300
+EPISODES = 1000
 AIM = 20_000
 
 

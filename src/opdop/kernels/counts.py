@@ -198,7 +198,7 @@ def clip_value(value, top):
     return min(max(value, 0.0), top)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def estimate(total, inverse, width, radius, top):
     """Return Q of a pair, from the sum of its signals and of the values of its successors."""
     bonus = radius * width  # line 6
