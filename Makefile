@@ -10,7 +10,7 @@ DEV    := $(VENV)/.stamp-dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check bench docs test-slow test-browser attack clean
+.PHONY: help run test check bench docs docs-site gallery test-slow test-browser attack clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
@@ -53,17 +53,24 @@ attack: $(DEV)  ## attack files, API, command line, disk and processes for ten m
 bench: $(DEV)  ## run the benchmarks (BENCH="learn solve" runs these two, BENCH=--list lists all)
 	@$(BIN)/python -m benchmarks $(BENCH)
 
-docs: $(CORE)  ## renew docs/problems.md, the table in README.md and the pictures in docs/images
+docs: $(DEV)  ## build the documentation's site into site/, without any network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+docs-site: docs
+
+gallery: $(CORE)  ## renew docs/problems.md, the table in README.md and the pictures in docs/images
 	@$(BIN)/python -m tools.gallery docs
 	@$(BIN)/opdop run media-streaming --episodes 2e5 --figure docs/images/media-streaming-run.svg
+	@$(BIN)/opdop run factored --preset certified --episodes 2e5 --bound --figure docs/images/factored-certified.svg
 	@rm -rf runs/docs
 	@$(BIN)/opdop compare media-streaming --algorithms opdop,oppo --seeds 5 --out runs/docs
 	@cp runs/docs/report/figures/media-streaming-plane.svg docs/images/media-streaming-path.svg
 
 clean:  ## remove .venv, caches and build output
-	@rm -rf $(VENV) build dist src/*.egg-info .benchmarks .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) build dist site src/*.egg-info .benchmarks .hypothesis .import_linter_cache \
 	    .mypy_cache .pytest_cache .ruff_cache
-	@find src tests attack benchmarks studies tools -type d -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests attack benchmarks examples studies tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp file is newer than the files it depends on, so pip runs only after one of them has changed.
 # The dev install includes the core install, so it writes both stamps.

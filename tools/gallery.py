@@ -1,7 +1,7 @@
 """Write the page of problems with its pictures, and the table of problems in README.md.
 
 `python -m tools.gallery docs` writes docs/problems.md, the pictures of problems in docs/images, and the table in the
-README.md beside docs. `make docs` runs it.
+README.md beside docs. `make gallery` runs it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from opdop.report.terminal.tables import example, markdown_overview, sizes, sour
 
 _OPENING = """# The problems that ship
 
-`make docs` writes this page; a test checks that it is up to date. All values are expected totals per episode, computed
-exactly, in the problem's own units.
+`make gallery` writes this page; a test checks that it is up to date. All values are expected totals per episode,
+computed exactly, in the problem's own units.
 
 - **Optimum**: the policy with the best objective among those that satisfy every constraint. **Unconstrained policy**:
   the policy with the best objective if constraints are ignored. **Max-slack policy**: the policy with the largest slack

@@ -63,7 +63,7 @@ def test_the_papers_estimates_are_optimistic_for_both_signals(noisy: bool):
 def test_more_pessimism_gives_less_violation_and_the_sum_stays_bounded():
     violations = []
     for scale in (0.0001, 0.01):
-        run = train("factored", NAME, episodes=8000, parameters={"pessimism_scale": scale})
+        run = train("factored", NAME, episodes=8000, parameters={"pessimism_scale": scale, "dual_step_scale": 1.0})
         violations.append(run.violation)
     assert violations[1][-1] < 0.2 * violations[0][-1]
     half = int(np.searchsorted(run.episodes, 4000))

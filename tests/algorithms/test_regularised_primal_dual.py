@@ -48,7 +48,7 @@ def known_model(seed: int) -> tuple[opdop.TabularCMDP, CountingPeer]:
 def test_the_last_iterate_converges_to_the_regularised_saddle_point(seed: int):
     cmdp, learner = known_model(seed)
     tau, counts = 0.05, learner.counts.arrays
-    peer = learner.peer._replace(step_size=0.05, regularisation=tau, dual_bound=100.0)
+    peer = learner.peer._replace(step_size=0.05, dual_step_size=0.05, regularisation=tau, dual_bound=100.0)
     for k in range(12_000):
         choose_policy(peer, counts, k)
     before = peer.policy.copy()
@@ -67,7 +67,7 @@ def test_the_last_iterate_converges_to_the_regularised_saddle_point(seed: int):
 
 def test_the_step_is_a_power_of_the_policy_times_an_exponential():
     cmdp, learner = known_model(2)
-    peer = learner.peer._replace(step_size=0.3, regularisation=0.2, dual_bound=100.0)
+    peer = learner.peer._replace(step_size=0.3, dual_step_size=0.3, regularisation=0.2, dual_bound=100.0)
     counts = learner.counts.arrays
     for k in range(5):
         choose_policy(peer, counts, k)
@@ -96,7 +96,7 @@ def test_the_paper_steps_and_what_is_refused():
     cmdp = opdop.make("factored")
     constants = find(NAME).build(Task.of(cmdp, episodes=10_000), "paper").constants
     assert constants["regularisation"] == pytest.approx(10_000 ** (-1 / 7))
-    assert constants["step_size"] == pytest.approx(10_000 ** (-5 / 7) / 36)
+    assert constants["step_size"] == constants["dual_step_size"] == pytest.approx(10_000 ** (-5 / 7) / 36)
     assert constants["source"] == "Mueller et al. (2024)"
     with pytest.raises(InvalidParameterError, match="counts visits, so it needs finitely many states"):
         train("reservoir", NAME, episodes=5)

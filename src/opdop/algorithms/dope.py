@@ -96,7 +96,7 @@ def _paper(task: Task, dual_bound: float | None) -> DopeConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.00001,
+    radius_scale: float = 0.000001,
     bonus_scale: float = 0.1,
     growth: float = GROWTH,
 ) -> DopeConstants:

@@ -49,34 +49,38 @@ class HoeffdingRadius:
 
 @dataclass(frozen=True)
 class RegularisedConstants:
-    """The step size eta of both players, the weight tau of both terms, the bound, and the factor of the bonus."""
+    """The steps eta of both players, the weight tau of both terms, the bound, and the bonus."""
 
     step_size: float
+    dual_step_size: float
     regularisation: float
     dual_bound: float
     radius: HoeffdingRadius
 
 
 def _paper(task: Task, dual_bound: float | None) -> RegularisedConstants:
-    """Tau = K^(-1/7) and eta = K^(-5/7) / (H^2 I), with a bonus for optimism."""
+    """Weights tau = K^(-1/7) and steps K^(-5/7) / (H^2 I), with a bonus for optimism; learns very slowly."""
     K, H, I = task.episodes, task.horizon, task.num_constraints
     tau = K ** (-1.0 / 7.0)
-    return RegularisedConstants(K ** (-5.0 / 7.0) / (H**2 * I), tau, _bound(task, dual_bound, tau), HoeffdingRadius())
+    eta = K ** (-5.0 / 7.0) / (H**2 * I)
+    return RegularisedConstants(eta, eta, tau, _bound(task, dual_bound, tau), HoeffdingRadius())
 
 
 def _practical(
     task: Task,
     dual_bound: float | None,
-    step_scale: float = 3000.0,
-    regularisation_scale: float = 0.1,
-    radius_scale: float = 0.0001,
+    step_scale: float = 1000.0,
+    dual_step_scale: float = 300.0,
+    regularisation_scale: float = 0.03,
+    radius_scale: float = 0.00001,
 ) -> RegularisedConstants:
-    """Eta = step_scale / (H (1 + bound) sqrt(K)), tau and bonus times factors, pooled visits; no guarantee."""
+    """Steps of order 1 / sqrt(K), weights and bonus times factors, pooled visits; no guarantee."""
     tau = regularisation_scale * task.episodes ** (-1.0 / 7.0)
     bound = _bound(task, dual_bound, tau)
     eta = step_scale / (task.horizon * (1.0 + bound) * math.sqrt(task.episodes))
-    eta = min(eta, 0.5 / tau)  # the powers 1 - eta tau stay positive
-    return RegularisedConstants(eta, tau, bound, HoeffdingRadius(radius_scale, pools=True))
+    most = 0.5 / tau  # the powers 1 - eta tau stay positive
+    eta, dual_eta = min(eta, most), min(dual_step_scale * eta, most)
+    return RegularisedConstants(eta, dual_eta, tau, bound, HoeffdingRadius(radius_scale, pools=True))
 
 
 def _bound(task: Task, dual_bound: float | None, tau: float) -> float:
@@ -98,7 +102,9 @@ def regularised_primal_dual(task: Task, preset: Preset) -> CountingPeer:
     refuse_continuous("regularised-primal-dual", task)
     constants: RegularisedConstants = preset.constants(task)
     J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
-    numbers = {name: getattr(constants, name) for name in ("step_size", "regularisation", "dual_bound")}
+    numbers = {
+        name: getattr(constants, name) for name in ("step_size", "dual_step_size", "regularisation", "dual_bound")
+    }
     counts = Counts(task, radius=constants.radius, ridge=NO_RIDGE)
     q, v = np.zeros((J + 1, H, A, S)), np.zeros((J + 1, H + 1, S))
     q[:J], v[:J] = counts.q, counts.v

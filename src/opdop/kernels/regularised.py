@@ -29,7 +29,8 @@ class Regularised(NamedTuple):
     touched: np.ndarray  # [H, S]: all True, because the entropy tells actions apart everywhere
     thresholds: np.ndarray  # [I]
     initial: np.ndarray  # [S]
-    step_size: float  # eta
+    step_size: float  # eta, of the policy
+    dual_step_size: float  # eta, of the multipliers
     regularisation: float  # tau
     dual_bound: float
     entropy_bonus: float  # of one visit
@@ -39,13 +40,13 @@ class Regularised(NamedTuple):
 def choose_regularised(peer, counts, played):
     """Improve the policy, move the multipliers, then evaluate the new policy on the episodes so far."""
     J, I = peer.estimates.shape[0], peer.dual.shape[0]
-    eta, tau = peer.step_size, peer.regularisation
+    eta, tau = peer.dual_step_size, peer.regularisation
     if played > 0:
         prices = np.empty(I + 1)
         for i in range(I):
             prices[i] = peer.dual[i]
         prices[I] = tau
-        improve(peer.policy, peer.q, prices, eta, 0.0, peer.touched)
+        improve(peer.policy, peer.q, prices, peer.step_size, 0.0, peer.touched)
         for i in range(I):
             moved = (1.0 - eta * tau) * peer.dual[i] + eta * (peer.thresholds[i] - peer.estimates[1 + i])
             peer.dual[i] = min(max(moved, 0.0), peer.dual_bound)

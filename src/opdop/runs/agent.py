@@ -363,6 +363,7 @@ def _read_problem(problem: Any, config: RunConfig, display: Display | None) -> t
             episodes=config.episodes,
             failure_probability=config.failure_probability,
             slater_gap=config.slater_gap,
+            baseline=find(config.algorithm).needs_baseline,
         )
         if task.is_continuous:
             raise InvalidParameterError("the problem has continuous states; expected finitely many, as bins have.")

@@ -17,8 +17,9 @@ def card_lines(summary: RunSummary) -> list[tuple[str, str]]:
     card = summary.guarantee
     if card.probability is None:
         constants = summary.run.constants
-        # Nothing is verified for continuous states, nor for steps that are not constant.
-        verified = "nodes" not in constants and constants.get("preset") in ("paper", "scaled")
+        # Nothing is verified for continuous states, for steps that are not constant, nor for other algorithms.
+        others = "nodes" in constants or "planner" in constants or "source" in constants
+        verified = not others and constants.get("preset") in ("paper", "scaled")
         rest = f" `opdop verify --preset {constants['preset']}` checks what holds nevertheless." if verified else ""
         return [("guarantee", f"none: {card.why}.{rest}")]
     bounds = bounded(summary)
