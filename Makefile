@@ -10,7 +10,7 @@ DEV    := $(VENV)/.stamp-dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test check bench docs docs-site gallery test-slow test-browser attack clean
+.PHONY: help run test check bench docs docs-site gallery test-slow test-browser test-pythons test-lowest attack clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1|/' | \
@@ -47,6 +47,12 @@ test-browser: $(DEV)  ## test the report in Chromium; installs it with apt-get i
 	@echo "== pytest tests/report/test_browser.py"
 	@OPDOP_BROWSER=must $(BIN)/python -m pytest tests/report/test_browser.py
 
+test-pythons: $(CORE)  ## test with every Python from 3.11 on that is installed, each in an environment of its own
+	@$(BIN)/python -m tools.versions pythons $(TESTS)
+
+test-lowest: $(CORE)  ## test with the lowest version of each dependency that pyproject.toml allows
+	@$(BIN)/python -m tools.versions lowest $(TESTS)
+
 attack: $(DEV)  ## attack files, API, command line, disk and processes for ten minutes; prints the table of docs/reliability.md
 	@$(BIN)/python -m attack $(ATTACK)
 
@@ -68,7 +74,7 @@ gallery: $(CORE)  ## renew docs/problems.md, the table in README.md and the pict
 	@cp runs/docs/report/figures/media-streaming-plane.svg docs/images/media-streaming-path.svg
 
 clean:  ## remove .venv, caches and build output
-	@rm -rf $(VENV) build dist site src/*.egg-info .benchmarks .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) .venvs build dist site src/*.egg-info .benchmarks .hypothesis .import_linter_cache \
 	    .mypy_cache .pytest_cache .ruff_cache
 	@find src tests attack benchmarks examples studies tools -type d -name __pycache__ -prune -exec rm -rf {} +
 

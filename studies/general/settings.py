@@ -49,9 +49,12 @@ class Setting:
         """Whether the constants depend on the number of episodes, so that each number needs a run of its own."""
         return self.preset in PLANNED or self.algorithm in PLANNED_ALGORITHMS
 
-    def train(self, case: Case, episodes: int, seed: int) -> opdop.Run:
-        """Make a run; a problem with features is learnt by least squares where the algorithm is Algorithm 1."""
+    def train(self, case: Case, episodes: int, seed: int, *, certificates: int = 0) -> opdop.Run:
+        """Make a run; a problem with features is learnt by least squares where the algorithm is Algorithm 1.
+
+        Certificates are made at about as many sizes of the data as `certificates` says.
+        """
         options = {"episodes": episodes, "seed": seed, "noisy": case.noisy}
-        options |= {"measure_every": max(1, episodes // 4_000), "records": 2_000}
+        options |= {"measure_every": max(1, episodes // 4_000), "records": 2_000, "certificates": certificates}
         algorithm = "opdop-lstd" if self.algorithm == "opdop" and case.linear else self.algorithm
         return opdop.train(case.made, algorithm, preset=self.preset, parameters=self.parameters, **options)

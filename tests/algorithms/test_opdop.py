@@ -351,6 +351,7 @@ def test_a_task_holds_sizes_thresholds_and_plans_only():
         "stationary_signals",
         "absorbing",  # the state in which an episode rests after its end, and its signals there
         "rest",
+        "first_visits",  # how often each state was observed as a first state, if its distribution is not known
         "features",  # which the paper takes as known; the parameters that go with them are not among them
     }
 

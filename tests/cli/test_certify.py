@@ -180,8 +180,12 @@ def test_log_gives_a_policy_with_its_certificate(logs: Path, tmp_path: Path) -> 
     found = record["certificates"]["recommended"]
     assert found["reward_lower"] <= true.reward
     assert found["own"]["reward"] == pytest.approx(found["reward_lower"] - 10.0)
-    other = json.loads(answered("certify", logs / "long.parquet", *OPTIONS, "--json"))["certificates"]["recommended"]
+    stated = [*OPTIONS, "--initial", "0"]
+    other = json.loads(answered("certify", logs / "long.parquet", *stated, "--json"))["certificates"]["recommended"]
     assert other["gap"] == found["gap"]
+    unknown = json.loads(answered("certify", logs / "long.parquet", *OPTIONS, "--json"))["certificates"]["recommended"]
+    assert unknown["gap"] > found["gap"]
+    assert unknown["basis"].endswith("first state from 1,500 observed")
 
 
 def test_short_log_names_the_pairs_that_it_says_too_little_about(logs: Path, tmp_path: Path) -> None:

@@ -17,6 +17,12 @@ from opdop.interop.gymnasium_envs import problem_names, register_envs
 gym = pytest.importorskip("gymnasium")
 
 
+def newest(name: str) -> str:
+    """Return the id of the newest registered version of an environment."""
+    versions = [each.version for each in gym.registry.values() if each.name == name and each.namespace is None]
+    return f"{name}-v{max(versions)}"
+
+
 def played(env: Any, policy: TabularPolicy, episodes: int, cost: Any, seed: int = 0) -> np.ndarray:
     """Return the mean total reward and cost of a policy in the environment itself, then their standard errors."""
     rng, totals = np.random.default_rng(seed), np.zeros((episodes, 2))
@@ -41,8 +47,8 @@ def played(env: Any, policy: TabularPolicy, episodes: int, cost: Any, seed: int 
     ("name", "horizon", "budget", "cost"),
     [
         ("FrozenLake-v1", 30, 5.0, lambda step: float(step.action == 1)),
-        ("CliffWalking-v1", 25, 0.1, lambda step: float(step.reward == -100)),
-        ("Taxi-v4", 15, 0.5, lambda step: float(step.reward == -10)),
+        (newest("CliffWalking"), 25, 0.1, lambda step: float(step.reward == -100)),
+        (newest("Taxi"), 15, 0.5, lambda step: float(step.reward == -10)),
     ],
 )
 def test_exact_model_has_the_values_that_the_environment_pays(
@@ -57,6 +63,18 @@ def test_exact_model_has_the_values_that_the_environment_pays(
     mean, error = played(gym.make(name), policy, 300, cost)
     assert np.abs(own - mean).max() <= 4.5 * error.max() + 1e-9
     assert problem.absorbing == problem.num_states - 1
+
+
+def test_optimum_without_a_binding_budget_is_that_of_the_table_itself() -> None:
+    env = gym.make("FrozenLake-v1").unwrapped
+    value = np.zeros(env.observation_space.n)
+    for _ in range(30):
+        value = np.array([max(sum(p * (r + (not end) * value[y]) for p, y, r, end in env.P[x][a]) for a in env.P[x])
+                          for x in range(len(value))])  # fmt: skip
+    problem = from_gymnasium("FrozenLake-v1", horizon=30, budgets=29.9, cost=lambda step: float(step.action == 1))
+    assert solve(problem).value == pytest.approx(value @ env.initial_state_distrib, rel=1e-12)
+    run = train(problem, episodes=50)
+    assert run.regret[-1] == pytest.approx(50 * (solve(problem).value - run.average.reward), rel=1e-9)
 
 
 def test_what_is_known_of_the_end_is_not_counted_as_observed(tmp_path: Path) -> None:
@@ -75,7 +93,9 @@ def test_what_is_known_of_the_end_is_not_counted_as_observed(tmp_path: Path) -> 
 
 
 def test_learner_is_told_of_the_end_and_does_not_overestimate_it() -> None:
-    problem = from_gymnasium("CliffWalking-v1", horizon=14, budgets=0.5, cost=lambda step: float(step.reward == -100))
+    problem = from_gymnasium(
+        newest("CliffWalking"), horizon=14, budgets=0.5, cost=lambda step: float(step.reward == -100)
+    )
     task = opdop.Task.of(problem, episodes=100)
     counts = opdop.Counts(task)
     estimates = counts.evaluate(TabularPolicy.uniform(14, 49, 4))
@@ -103,6 +123,8 @@ def test_padding_does_not_raise_what_the_learner_estimates() -> None:
 
 
 def test_taxi_that_changes_outside_its_table_is_simulated() -> None:
+    if newest("Taxi") < "Taxi-v4":
+        pytest.skip("Gymnasium before 1.2 has no such taxi")
     env = gym.make("Taxi-v4", fickle_passenger=True)
     arguments = {"horizon": 5, "budgets": 1.0, "cost": lambda step: float(step.reward == -10)}
     assert isinstance(from_gymnasium(env, **arguments, reward_range=(-10, 20)), GymnasiumSimulator)
@@ -174,7 +196,7 @@ class Vault(gym.Env[Any, Any]):
         info = {"heat": float(action[0]), "noise": 2.0 * float(action[1])}
         after, truncated = self.np_random.integers(0, [2, 3]), self.steps >= self.truncates
         if self.six:
-            return after, reward, float(action[0]), False, truncated, {}
+            return after, reward, float(action[0]), False, truncated, {"noise": info["noise"]}
         return after, reward, False, truncated, info
 
 
@@ -192,6 +214,10 @@ def test_costs_come_from_keys_functions_and_six_entries() -> None:
     one, two, three = keys.play(uniform), function.play(uniform), six.play(uniform)
     np.testing.assert_array_equal(one.signals, two.signals)
     np.testing.assert_array_equal(one.signals[:2], three.signals)
+    other = from_gymnasium(
+        Vault(six=True), horizon=5, budgets=4, cost="noise", reward_range=(0, 1), cost_range=(0, 2), resets=1
+    )  # one of several costs of an environment such as those of safety-gymnasium, by its name
+    np.testing.assert_array_equal(one.signals[[0, 2]], other.play(uniform).signals)
     np.testing.assert_array_equal(one.signals[1], 1.0 - one.signals[0])  # heat is the first coordinate, as the reward
     assert [quantity.name for quantity in keys.display.quantities] == ["reward", "heat", "noise"]
 
@@ -298,3 +324,129 @@ def test_run_without_a_known_model_has_a_certificate_in_own_units() -> None:
     assert certificate.reward_lower <= true.reward
     assert (certificate.utility_lower <= true.utilities).all()
     assert "moves down <= " in str(certificate)
+
+
+# Spaces of parts, and feature maps ---------------------------------------------------------------------------------
+
+
+class Plant(gym.Env[Any, Any]):
+    """Observations and actions of parts; pays 1 if the action has the coordinates that were observed."""
+
+    observation_space = gym.spaces.Dict(
+        valve=gym.spaces.Discrete(2, start=3),
+        alarms=gym.spaces.MultiBinary(2),
+        where=gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Box(0.0, 1.0, (1,))]),
+    )
+    action_space = gym.spaces.Dict(
+        switch=gym.spaces.MultiBinary([2, 1]), go=gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Discrete(3)])
+    )
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self._look(), {}
+
+    def _look(self) -> dict[str, Any]:
+        random = self.np_random
+        self.seen = {
+            "where": (int(random.integers(2)), random.random(1, dtype=np.float32)),
+            "valve": 3 + int(random.integers(2)),
+            "alarms": random.integers(0, 2, 2, dtype=np.int8),
+        }
+        return self.seen
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains({**action, "switch": action["switch"].astype(np.int8)})
+        reward = float(action["go"][0] == self.seen["where"][0])
+        return self._look(), reward, False, False, {"cost": float(action["switch"].sum() / 2)}
+
+
+def test_dictionaries_and_tuples_of_discrete_parts_are_numbered_one_after_the_other() -> None:
+    env = Plant()
+    simulator = from_gymnasium(env, horizon=2, budgets=1.5, reward_range=(0, 1), bins=[[0.25, 0.5]], resets=50)
+    assert simulator.num_states == 2 * 2 * 2 * 2 * 3 + 1  # alarms, valve, where; the names in alphabetical order
+    assert simulator.num_actions == 2 * 3 * 4  # go, then switch
+    space = simulator.space
+    observation = {"valve": 4, "where": (1, np.array([0.3])), "alarms": np.array([1, 0])}
+    assert space.state(observation) == np.ravel_multi_index((1, 0, 1, 1, 1), (2, 2, 2, 2, 3))
+    chosen = space.action(int(np.ravel_multi_index((1, 2, 0, 1), (2, 3, 2, 2))))
+    assert chosen["go"] == (1, 2)
+    np.testing.assert_array_equal(chosen["switch"], [[0], [1]])
+    episode = simulator.play(TabularPolicy.uniform(2, simulator.num_states, simulator.num_actions))
+    assert episode.signals.shape == (2, 2)
+    for wrong, words in (
+        ({"valve": 4, "alarms": [1, 0]}, "has 3 coordinates; expected 5"),
+        ({**observation, "valve": 9}, r"is 9; expected a whole number in 3..4"),
+        ({**observation, "alarms": ["a", "b"]}, "expected numbers"),
+    ):
+        with pytest.raises(InvalidParameterError, match=words):
+            space.state(wrong)
+
+
+def test_policy_of_parts_is_saved_with_their_layout(tmp_path: Path) -> None:
+    simulator = from_gymnasium(Plant(), horizon=2, budgets=1.5, reward_range=(0, 1), bins=[[]], resets=1)
+    run = train(simulator, episodes=5)
+    loaded = opdop.load_policy(run.policy.save(tmp_path / "policy.json"))
+    observation = simulator.env.reset(seed=1)[0]
+    one, two = (each.act(observation, 1, np.random.default_rng(2)) for each in (run.policy, loaded))
+    assert one["go"] == two["go"]
+    np.testing.assert_array_equal(one["switch"], two["switch"])
+    assert opdop.Run.load(run.save(tmp_path / "run")).policy.space == run.policy.space
+    for layout in ({"shape": [2]}, {"tuple": []}, {"dict": {"a": 3}}, {"tuple": None, "dict": None}, "x"):
+        with pytest.raises(InvalidModelError, match="layout"):
+            opdop.model.Space(simulator.space.observations, simulator.space.actions, action_layout=layout)
+
+
+def test_feature_map_numbers_the_bins_of_what_it_returns(tmp_path: Path) -> None:
+    def leaning(observation: Any) -> tuple[float, int]:
+        return float(observation[2] + 0.5 * observation[3]), int(observation[0] > 0.0)
+
+    simulator = from_gymnasium(
+        "CartPole-v1", horizon=30, budgets=15.0, cost=lambda step: abs(float(step.next_observation[0])) > 0.05,
+        reward_range=(0, 1), features=leaning, bins=[[-0.1, 0.0, 0.1], 2], resets=50,
+    )  # fmt: skip
+    assert simulator.num_states == 4 * 2 + 1
+    run = train(simulator, episodes=200)
+    assert run.average.reward > 22.0  # about 22 with random actions, of which an episode of 30 can have 30
+    observation = np.array([0.1, 0.0, 0.2, 0.1])
+    assert run.policy.space is not None
+    assert run.policy.space.state(observation) == 3 * 2 + 1
+    loaded = opdop.load_policy(run.policy.save(tmp_path / "policy.npz"))
+    with pytest.raises(InvalidParameterError, match=r"files do not hold the function .* with_feature_map"):
+        loaded.act(observation, 0, np.random.default_rng(0))
+    ready = loaded.with_space(loaded.space.with_feature_map(leaning))
+    actions = [each.act(observation, 7, np.random.default_rng(1)) for each in (run.policy, ready)]
+    assert actions[0] == actions[1]
+    agent = opdop.Agent(simulator)
+    assert agent.act(observation) in (0, 1)
+    fresh = opdop.certify(simulator, run.policy, episodes=30)
+    assert fresh.reward_lower <= run.average.reward
+    assert fresh.optimum_upper == np.inf
+
+
+@pytest.mark.parametrize(
+    ("features", "bins", "message"),
+    [
+        (lambda o: 0, None, "expected a function of an observation, and bins for each number"),
+        (3, [2], "features is 3"),
+        (lambda o: 0, [0], r"bins\[0\] is 0; expected a whole number, at least 1, or edges"),
+        (lambda o: 5, [2], r"is 5; expected a whole number in 0\.\.1"),
+        (lambda o: [0, 1], [2], "what the feature map returns has 2 coordinates; expected 1"),
+        (lambda o: o["x"], [2], "the feature map failed: IndexError"),
+        (lambda o: "a", [2], "what the feature map returns is 'a'; expected numbers"),
+    ],
+)
+def test_feature_maps_that_do_not_fit_are_refused(features: Any, bins: Any, message: str) -> None:
+    with pytest.raises(opdop.OpdopError, match=message):
+        from_gymnasium(
+            "CartPole-v1", horizon=5, budgets=3.0, reward_range=(0, 1), features=features, bins=bins, resets=1
+        )
+
+
+def test_first_state_of_a_simulator_is_bounded_by_its_resets_and_episodes() -> None:
+    arguments = {"horizon": 4, "budgets": 2, "cost": "heat", "reward_range": (0, 1)}
+    simulator = from_gymnasium(Vault(), **arguments, resets=30)
+    assert simulator.first_visits.sum() == 30
+    run = train(simulator, episodes=20)
+    assert "first state from 50 observed" in run.certificate().basis
+    stated = train(from_gymnasium(Vault(), **arguments, initial=0), episodes=20)
+    assert "first state" not in stated.certificate().basis

@@ -38,12 +38,15 @@ class Baseline:
 
     @classmethod
     def of(cls, problem: Problem) -> Baseline | None:
-        """Return the max-slack policy of a known model; None if it has no slack in some constraint."""
+        """Return the max-slack policy of `problem`, a known model; None if it has no slack in some constraint."""
         policy, slack = max_slack_policy(problem)
         return cls(policy, slack) if (slack > 0.0).all() else None
 
     def check(self, horizon: int, num_states: int, num_actions: int, num_constraints: int) -> None:
-        """Raise InvalidModelError or InvalidParameterError unless the baseline has these sizes."""
+        """Raise InvalidModelError or InvalidParameterError unless the baseline has the sizes of a task.
+
+        These are `horizon`, `num_states`, `num_actions` and `num_constraints`.
+        """
         fitting_table(self.policy, horizon, num_states, num_actions)
         if len(self.slack) != num_constraints:
             raise InvalidParameterError(

@@ -325,7 +325,7 @@ def _no_regressions(task: Task, phi: Floats, ridge: float, stages: int) -> dict[
         "gram": np.tile(ridge * np.eye(d), (L, 1, 1)),
         "inverse": np.tile(np.eye(d) / ridge, (L, 1, 1)),
         "target": np.zeros((1 + task.num_constraints, L, d)),
-        "successors": np.zeros((L, task.num_states, d)),
+        "successors": np.zeros((L, d, task.num_states)),
         "width": np.tile(np.linalg.norm(phi, axis=0) / math.sqrt(ridge), (L, 1)),
         "information": np.zeros(L),
         "updates": np.zeros(L, dtype=np.int64),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from opdop.algorithms.baseline import Baseline
 from opdop.confidence.data import Data
+from opdop.confidence.first_state import as_first_visits
 from opdop.kernels import loops
 from opdop.model import (
     Episode,
@@ -45,7 +46,9 @@ class Task:
     """What a learner is told: sizes, thresholds and the plan, but never the kernel or the signals.
 
     `slater_gap` is a lower bound on the Slater gap, or None if it is unknown. `initial` is the distribution of the
-    first state, which the paper takes as known. `noisy` says that observed signals are random. `stationary` says that
+    first state, which the paper takes as known; if it is not, `first_visits` are how often each state was observed as a
+    first state so far, and `initial` is an estimate: certificates then bound the distribution from these observations
+    and those of the run. `noisy` says that observed signals are random. `stationary` says that
     the kernel is the same at every stage, and `stationary_signals` that the means of all signals are: evaluators may
     then pool the visits of all stages. `absorbing` is a state that is never left, in which episodes that ended early
     spend the remaining stages, with the signals `rest`. `baseline` is a policy that keeps every constraint, with its
@@ -67,6 +70,7 @@ class Task:
     absorbing: int | None = None  # the state in which an episode has ended; nothing need be learnt about it
     rest: Floats | None = None  # [1+I], the signals of each stage in that state
     baseline: Baseline | None = None  # a policy that is known to be safe, which few algorithms need
+    first_visits: NDArray[np.int64] | None = None  # [S]; None if `initial` is known exactly
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -83,6 +87,7 @@ class Task:
         if initial.shape != (self.num_states,):
             raise InvalidModelError(f"initial has shape {list(initial.shape)}; expected [S] = [{self.num_states}].")
         check_distributions("initial", initial)
+        object.__setattr__(self, "first_visits", as_first_visits(self.first_visits, self.num_states))
         for name, array in (("thresholds", thresholds), ("initial", initial)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)

@@ -76,7 +76,8 @@ def certify(
     states: Annotated[str | None, typer.Option(metavar="N|A,B,...", help="Log: states, or their names.")] = None,
     actions: Annotated[str | None, typer.Option(metavar="N|A,B,...", help="Log: actions, or their names.")] = None,
     initial: Annotated[
-        str | None, typer.Option(metavar="X", help="Log: the first state; by default the one all episodes begin in.")
+        str | None,
+        typer.Option(metavar="X", help="Log: the first state; by default estimated from the log."),
     ] = None,
     reward: Annotated[str, typer.Option(metavar="COLUMN", help="Log: the column of the reward.")] = "reward",
     ranges: Annotated[

@@ -173,15 +173,16 @@ def _read(folder: Path) -> Collection:
 
 def _write(found: Collection, file: Path, *, figures: bool, show_page: bool) -> None:
     """Write the report, with a progress bar, and print the verdicts and the paths of all files."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     from opdop.report.figures import KINDS
     from opdop.report.html.write import write_report
+    from opdop.report.terminal.progress_bar import ProgressBar
     from opdop.report.terminal.verdict_table import verdict_page
 
     columns = TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TextColumn("figures")
     errors = PlainConsole(errors=True)
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    with ProgressBar(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=None)
         written = write_report(
             found,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from opdop.cli.application import app
 from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
@@ -18,6 +18,7 @@ from opdop.cli.output import busy, console, count, print_json, show
 from opdop.envs import make, parse
 from opdop.model import InvalidParameterError
 from opdop.report.terminal import verification_tables as tables
+from opdop.report.terminal.progress_bar import ProgressBar
 from opdop.theory import CoverageStudy, Simulation, coverage, coverage_simulations, standard_simulations
 from opdop.theory.verification import verify as verify_simulations
 
@@ -138,7 +139,7 @@ def _bar(episodes: int) -> Iterator[Callable[[], None]]:
     """Show the progress on a terminal."""
     screen = Console(stderr=True)
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("episodes,"))
-    with Progress(
+    with ProgressBar(
         *columns, TimeRemainingColumn(compact=True), TextColumn("left"), console=screen, disable=not screen.is_terminal
     ) as bar:
         task = bar.add_task("", total=episodes)

@@ -63,4 +63,5 @@ def _repeated(data: Observations, times: float) -> Any:
     """Return the data as if every step had been observed `times` times as often, at least once."""
     more = {name: (getattr(data, name) * times).astype("int64") for name in ("seen", "signal_number")}
     sums = data.signal_means() * more["signal_number"]
-    return replace(data, **more, signal_sums=sums)
+    first = None if data.first_visits is None else (data.first_visits * times).astype("int64")
+    return replace(data, **more, signal_sums=sums, first_visits=first)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opdop.confidence.first_state import FirstState
 from opdop.confidence.optimism import infeasible_by_data
 from opdop.confidence.radii import self_normalised_radii
 from opdop.confidence.regressions import Regressions
@@ -30,7 +31,8 @@ class LinearSet:
     For each signal and stage, || theta_h - theta^_h ||_Gram <= radius_h, the self-normalised bound: see
     `SelfNormalisedRadius`. It covers every value function, so also that of a policy chosen after looking at the data.
     Union bound, exactly: over 1 + I signals, H stages and, with one-hot features, S A pairs, delta = p / their number;
-    if signals are random, kernels and signals have p/2 each.
+    if signals are random, kernels and signals have p/2 each. Where the distribution of the first state is not known, it
+    has p/10, and the rest 0.9 p in place of p: see `FirstState`.
     """
 
     data: Regressions
@@ -40,10 +42,12 @@ class LinearSet:
     theta: Floats = field(init=False)  # as the targets
     inverse: Floats = field(init=False)  # as the Gram matrices
     radius: Floats = field(init=False)  # [1+I, H]; one-hot [1+I, H, A*S]
+    first: FirstState = field(init=False)
 
     def __post_init__(self) -> None:
         data, features = self.data, self.data.features
-        risk = check_failure_probability("failure_probability", self.failure_probability)
+        total = check_failure_probability("failure_probability", self.failure_probability)
+        first, risk = FirstState.of(data.initial, data.first_visits, total)
         radii = self_normalised_radii(
             horizon=data.horizon,
             signals=1 + data.num_constraints,
@@ -61,7 +65,8 @@ class LinearSet:
         inverse = np.linalg.inv(data.gram)
         low, up = self._signals(radii, risk)
         values = {
-            "failure_probability": risk,
+            "failure_probability": total,
+            "first": first,
             "radius": radius,
             "inverse": inverse,
             "theta": (inverse @ data.target[..., None])[..., 0],
@@ -86,7 +91,7 @@ class LinearSet:
         """What the set rests on, in words."""
         features = self.data.features
         kind = "one-hot features" if features.form is None else f"{features.kernel_dim} features"
-        return f"least squares on {kind}"
+        return f"least squares on {kind}{self.first.basis}"
 
     def ellipsoids(self, weights: Any, signal: int, *, radius: float = 1.0) -> Ellipsoids | BlockEllipsoids:
         """Return the regressions of one signal as backward passes take them; their kernel is best for `weights` [J].
@@ -155,7 +160,7 @@ class LinearSet:
         for j in range(len(v)):
             ellipsoids = self.ellipsoids([direction], j)
             dynamic_programming.evaluate(ellipsoids, signals[j : j + 1], table, v[j : j + 1])
-        return np.asarray(v[:, 0] @ data.initial)
+        return np.concatenate([self.first.expect(v[j : j + 1, 0], [direction]) for j in range(len(v))])
 
     def _signals(self, radii: Any, risk: float) -> tuple[Floats, Floats]:
         """Return the smallest and the largest expectation of each signal that the data allow, [1+I, H, S, A]."""
@@ -191,16 +196,21 @@ class EllipsoidOracle:
     ) -> None:
         self.thresholds, self.horizon = thresholds, confidence.horizon
         self.confidence, self.passes = confidence, 0
-        self._signals, self._direction, self._initial = signals, direction, confidence.data.initial
+        self._signals, self._direction = signals, direction
+        self._first = confidence.first if radius > 0.0 else FirstState(confidence.data.initial)
         known = confidence.radius.reshape(len(confidence.radius), -1).sum(axis=1)
         best = int(np.argmax(known))
         self._ellipsoids = confidence.ellipsoids(np.zeros(len(signals)), best, radius=radius)
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
         """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
-        self._ellipsoids.weights[:] = self._direction * np.asarray(weights, dtype=np.float64)
+        signed = self._direction * np.asarray(weights, dtype=np.float64)
+        self._ellipsoids.weights[:] = signed
         self.passes += 1
-        return best_corner(self._ellipsoids, self._signals, self.horizon, self._initial, weights, second)
+        first = self._first
+        return best_corner(
+            self._ellipsoids, self._signals, self.horizon, lambda v: first.expect(v, signed), weights, second
+        )
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
         """Return the error for constraints that, by the data, no policy satisfies."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def count_transitions(
     thresholds: Any,
     initial: Any,
     noisy: bool = False,
+    first_visits: Any = None,
 ) -> Observations:
     """Return the data of observed steps.
 
@@ -35,6 +37,7 @@ def count_transitions(
         thresholds: of the utilities, [I].
         initial: the distribution of the first state, [S].
         noisy: whether signals are random.
+        first_visits: how often each state was observed as a first state, [S], if `initial` is not known exactly.
 
     Raises InvalidModelError if an index or a signal is out of range, or if, without `noisy`, two steps at one
     stage, state and action have different signals.
@@ -76,4 +79,4 @@ def count_transitions(
         off = (np.abs(values - made.signal_means()[:, row]) > SAME_SIGNAL).any(axis=0)
         if off.any():
             raise made.refuted(int(row[int(np.argmax(off))]))
-    return made
+    return replace(made, first_visits=first_visits)

@@ -81,7 +81,7 @@ def optimistic_policy(kernels: KernelSet, thresholds: Floats) -> tuple[TabularPo
 
 
 def reaching_policy(kernels: KernelSet, thresholds: Floats) -> tuple[TabularPolicy, MixedCorners]:
-    """Return the same; raises InfeasibleError if no policy reaches the thresholds under any kernel of the set."""
+    """Return the same for the set `kernels`; raises InfeasibleError if no policy of it reaches the thresholds."""
     oracle = _RememberingOracle(kernels, thresholds)
     return _markov_policy(oracle, solve_by_oracle(oracle))
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.confidence.first_state import add_visits, as_first_visits
 from opdop.confidence.row_lists import Ints, add_by_row, as_lists, checked_lists, keys, scalar, whole
 from opdop.kernels.transitions import Sparse
 from opdop.model import InvalidModelError
@@ -41,7 +42,7 @@ class Observations:
     Attributes:
         horizon, num_states, num_actions: H, S and A.
         thresholds: of the utilities, [I].
-        initial: the distribution of the first state, [S], which is known.
+        initial: the distribution of the first state, [S]; an estimate of it if there are `first_visits`.
         noisy: whether signals are random; otherwise the signals of a row always have the same values.
         starts, successors, seen: the distinct transitions of row n are the entries from starts[n] to starts[n+1]:
             successors and how often each was observed. [L*S*A + 1], [entries], [entries].
@@ -52,6 +53,7 @@ class Observations:
             state may follow. [L*S*A + 1], [listed].
         stationary, stationary_signals: whether the kernel and the signals are declared to be the same at every stage;
             `as_declared` then pools them.
+        first_visits: how often each state was observed as a first state, [S]; None if `initial` is known exactly.
 
     Raises InvalidModelError if the arrays do not fit each other.
     """
@@ -72,6 +74,7 @@ class Observations:
     possible: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     stationary: bool = False
     stationary_signals: bool = False
+    first_visits: Ints | None = None
 
     def __post_init__(self) -> None:
         for name in ("horizon", "num_states", "num_actions"):
@@ -84,6 +87,7 @@ class Observations:
             found = f"{list(self.thresholds.shape)} and {list(self.initial.shape)}"
             raise InvalidModelError(f"thresholds and initial have shapes {found}; expected [I] and [S].")
         check_distributions("initial", self.initial)
+        object.__setattr__(self, "first_visits", as_first_visits(self.first_visits, self.num_states))
         self._set("starts", whole("starts", self.starts))
         rows, S = len(self.starts) - 1, self.num_states
         if rows not in self._row_counts:
@@ -209,6 +213,8 @@ class Observations:
                 found = f"{name} is {getattr(self, name)} in one and {getattr(other, name)} in the other"
                 raise InvalidModelError(f"the two data sets do not fit together: {found}.")
         for name in ("thresholds", "initial", "possible_starts", "possible"):
+            if name == "initial" and self.first_visits is not None:
+                continue  # two estimates
             if not np.array_equal(getattr(self, name), getattr(other, name)):
                 raise InvalidModelError(f"the two data sets do not fit together: their {name} differ.")
         if not self.noisy:
@@ -232,6 +238,7 @@ class Observations:
             signal_number=self.signal_number + other.signal_number,
             signal_sums=self.signal_sums + other.signal_sums,
             declared=self.declared + other.declared,
+            first_visits=add_visits(self.first_visits, other.first_visits),
         )
 
     def signal_means(self) -> Floats:
@@ -253,7 +260,8 @@ class Observations:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the data as named arrays, for a file; `from_arrays` is the way back."""
-        return {name: np.asarray(getattr(self, name)) for name in _FIELDS}
+        optional = {} if self.first_visits is None else {"first_visits": self.first_visits}
+        return {name: np.asarray(getattr(self, name)) for name in _FIELDS} | optional
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Observations:
@@ -264,7 +272,7 @@ class Observations:
         given: dict[str, Any] = {name: arrays[name] for name in _FIELDS}
         for name in (*_SIZES, "declared"):
             given[name] = scalar(name, given[name])
-        return cls(**given)
+        return cls(**given, first_visits=arrays.get("first_visits"))
 
     @classmethod
     def from_rows(

@@ -48,8 +48,8 @@ class OptimisticOracle:
         """Return a policy that maximises `weights` [1+I], none negative; among several, one best for `second`."""
         self._balls.weights[:] = weights
         self.passes += 1
-        initial = self.confidence.observations.initial
-        return best_corner(self._balls, self.confidence.signal_up, self.horizon, initial, weights, second)
+        signals, first = self.confidence.signal_up, self.confidence.first
+        return best_corner(self._balls, signals, self.horizon, lambda v: first.expect(v, weights), weights, second)
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
         """Return the error for constraints that, by the data, no policy satisfies.
@@ -113,13 +113,17 @@ class PessimisticOracle:
 
     def __init__(self, confidence: TabularSet, thresholds: Floats) -> None:
         data = confidence.observations
-        self.thresholds, self.horizon, self._initial = thresholds, data.horizon, data.initial
+        self.thresholds, self.horizon, self._first = thresholds, data.horizon, confidence.first
         self._balls, self._signals = confidence.balls(np.zeros(1 + data.num_constraints)), confidence.signal_low
 
     def best(self, weights: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Corner:
         """Maximise `weights` [1+I], none negative; where several policies do, prefer those best for `second`."""
-        self._balls.weights[:] = -np.asarray(weights, dtype=np.float64)
-        return best_corner(self._balls, self._signals, self.horizon, self._initial, weights, second)
+        against = -np.asarray(weights, dtype=np.float64)
+        self._balls.weights[:] = against
+        first = self._first
+        return best_corner(
+            self._balls, self._signals, self.horizon, lambda v: first.expect(v, against), weights, second
+        )
 
     def infeasible(self, gap: float, utilities: Floats) -> InfeasibleError:
         """Return the error for thresholds that are not reached in the worst case."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.confidence.first_state import add_visits, as_first_visits
 from opdop.confidence.row_lists import scalar
 from opdop.kernels.features import Embedded, Form, Listed, Table
 from opdop.model import Features, InvalidModelError
@@ -36,6 +37,7 @@ class Regressions:
         target: sums of phi^tau V^tau(next), [J, H, d]; one-hot [J, H, A*S, S].
         signal_gram: [H, d2, d2]; one-hot: numbers of visits [H, A*S].
         signal_target: [J, H, d2]; one-hot: sums of the signals [J, H, A*S].
+        first_visits: how often each state was observed as a first state, [S], if `initial` is not known; None if it is.
 
     Raises InvalidModelError if the arrays do not fit each other.
     """
@@ -50,6 +52,7 @@ class Regressions:
     signal_gram: Floats
     signal_target: Floats
     noisy: bool = False
+    first_visits: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "horizon", as_size("horizon", self.horizon))
@@ -77,6 +80,7 @@ class Regressions:
                 found = list(getattr(self, name).shape)
                 raise InvalidModelError(f"{name} of the regressions has shape {found}; expected {list(shape)}.")
         check_distributions("initial", np.array(self.initial))
+        object.__setattr__(self, "first_visits", as_first_visits(self.first_visits, S))
         if not ridge > 0.0:
             raise InvalidModelError(f"ridge is {ridge:g}; expected a positive number.")
 
@@ -115,7 +119,7 @@ class Regressions:
     def merged(self, other: Regressions) -> Regressions:
         """Return the regressions on these data and the `other`; raises InvalidModelError if they do not fit."""
         mine, theirs = self.arrays(), other.arrays()
-        changing = {"gram", "target", "signal_gram", "signal_target"}
+        changing = {"gram", "target", "signal_gram", "signal_target", "first_visits"}
         if mine.keys() != theirs.keys() or any(
             not np.array_equal(mine[name], theirs[name]) for name in mine.keys() - changing
         ):
@@ -128,6 +132,7 @@ class Regressions:
             target=self.target + other.target,
             signal_gram=self.signal_gram + other.signal_gram - signal_start,
             signal_target=self.signal_target + other.signal_target,
+            first_visits=add_visits(self.first_visits, other.first_visits),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -143,6 +148,7 @@ class Regressions:
             "varphi": features.varphi,
             **{f"{_OF_FORM}{name}": array for name, array in (form._asdict() if form is not None else {}).items()},
             **{name: getattr(self, name) for name in _ARRAYS},
+            **({} if self.first_visits is None else {"first_visits": self.first_visits}),
         }
 
     @classmethod
@@ -157,10 +163,11 @@ class Regressions:
                 form = form_class(*(arrays[f"{_OF_FORM}{name}"] for name in form_class._fields))
             features = Features("stored", S, A, d1, d2, kernel_norm, signal_norm, form, arrays["varphi"])
             known = {name: arrays[name] for name in _ARRAYS}
+            first: Any = arrays.get("first_visits")
             horizon, noisy, ridge = scalar("horizon", arrays["horizon"]), arrays["noisy"], float(arrays["ridge"])
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidModelError(f"the stored regressions cannot be used: {error}.") from error
-        return cls(features=features, horizon=horizon, noisy=bool(noisy), ridge=ridge, **known)
+        return cls(features=features, horizon=horizon, noisy=bool(noisy), ridge=ridge, **known, first_visits=first)
 
 
 _ARRAYS = ("thresholds", "initial", "gram", "target", "signal_gram", "signal_target")

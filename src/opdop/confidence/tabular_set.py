@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from opdop.confidence.first_state import FirstState, row_bounds
 from opdop.confidence.observations import Observations
 from opdop.confidence.optimism import OptimisticOracle, PessimisticOracle, empirical_oracle
 from opdop.confidence.sets import Planner, UncertainPair
 from opdop.kernels import dynamic_programming
-from opdop.kernels.balls import Balls, l1_width, log_pairs_of_sets, mean_width, unseen_mass
+from opdop.kernels.balls import Balls, mean_width
 from opdop.model import InfeasibleError, TabularPolicy
 from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats, check_failure_probability, check_memory
 from opdop.planning import Oracle, solve_by_oracle
 from opdop.planning.optimum import mix_corners
-
-UNSEEN_SHARE = 0.1  # of the kernels' failure probability, for the bound on successors that did not occur
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +34,9 @@ class TabularSet:
     and p' = p. A signal without noise is known after one visit. If signals are random, kernels and signals share p
     equally: p' = p/2 for the kernels, and |mean - expectation| <= (1/n) sqrt((n+1)/2 log(sqrt(n+1) / delta')) with
     delta' = (p/2) / ((1+I) M S A) for the signals. The row of a pair that was never visited may be any distribution,
-    and its signals any numbers in [0, 1]. Nothing here depends on a plan or on how actions were chosen, so it holds for
-    any number of episodes and for any policy, chosen after looking at the data.
+    and its signals any numbers in [0, 1]. Where the distribution of the first state is not known, it is one more row,
+    with p/10 of its own; the rest has 0.9 p in place of p. Nothing here depends on a plan or on how actions were
+    chosen, so it holds for any number of episodes and for any policy, chosen after looking at the data.
     """
 
     observations: Observations
@@ -45,15 +45,18 @@ class TabularSet:
     unseen: Floats = field(init=False)  # [L*S*A]: u_n
     signal_low: Floats = field(init=False)  # [1+I, M, S, A]
     signal_up: Floats = field(init=False)  # [1+I, M, S, A]
+    first: FirstState = field(init=False)
 
     def __post_init__(self) -> None:
         data = self.observations
         risk = check_failure_probability("failure_probability", self.failure_probability)
         shape = (1 + data.num_constraints, -1, data.num_states, data.num_actions)
+        total, (first, risk) = risk, FirstState.of(data.initial, data.first_visits, risk)
         low, up = signal_bounds(data.signal_sums, data.signal_number, data.noisy, risk / 2.0)
         widths, unseen = _kernel_bounds(data, risk / 2.0 if data.noisy else risk)
         values = {
-            "failure_probability": risk,
+            "failure_probability": total,
+            "first": first,
             "widths": widths,
             "unseen": unseen,
             "signal_low": low.reshape(shape),
@@ -81,7 +84,7 @@ class TabularSet:
         """What the set rests on, in words."""
         data = self.observations
         stages = "all stages pooled" if data.kernel_stages == 1 and data.horizon > 1 else "stage by stage"
-        return f"counts of {data.observed:,} transitions, {stages}"
+        return f"counts of {data.observed:,} transitions, {stages}{self.first.basis}"
 
     def lower_values(self, policy: Any) -> Floats:
         """Return the smallest value of each signal under a policy [H, S, A] that the data allow, [1+I, H+1, S].
@@ -99,11 +102,11 @@ class TabularSet:
 
     def lower(self, policy: Any) -> Floats:
         """Return the smallest values of a policy [H, S, A] from the first state on, [1+I]."""
-        return np.asarray(self._values(policy, self.signal_low, -1.0, 2)[:, 0] @ self.observations.initial)
+        return self._start(self._values(policy, self.signal_low, -1.0, 2)[:, 0], -1.0)
 
     def upper(self, policy: Any) -> Floats:
         """Return the largest values of a policy [H, S, A] from the first state on, [1+I]."""
-        return np.asarray(self._values(policy, self.signal_up, 1.0, 2)[:, 0] @ self.observations.initial)
+        return self._start(self._values(policy, self.signal_up, 1.0, 2)[:, 0], 1.0)
 
     def optimist(self) -> OptimisticOracle:
         """Return the oracle over policies and kernels of the set that are best together."""
@@ -151,6 +154,10 @@ class TabularSet:
             if weight[row] > 0.0
         )
 
+    def _start(self, v: Floats, direction: float) -> Floats:
+        """Return the largest values v [J, S] at the first state, or with direction -1 the smallest, [J]."""
+        return np.concatenate([self.first.expect(v[j : j + 1], [direction]) for j in range(len(v))])
+
     def _values(self, policy: Any, signals: Floats, direction: float, depth: int) -> Floats:
         """Return values v [1+I, depth, S], see `dynamic_programming.evaluate`."""
         data = self.observations
@@ -186,17 +193,9 @@ def as_balls(data: Observations, widths: Floats, unseen: Floats, weights: Any) -
 
 def _kernel_bounds(data: Observations, risk: float) -> tuple[Floats, Floats]:
     """Return eps_n and u_n of each row, [L*S*A] each; together they may fail with probability `risk`."""
-    rows, number = len(data.starts) - 1, data.number
-    log_rows, log_rows_unseen = (math.log(rows / (share * risk)) for share in (1.0 - UNSEEN_SHARE, UNSEEN_SHARE))
-    successors = np.diff(data.possible_starts) if data.declares_possible else np.full(rows, data.num_states)
-    # Few distinct pairs of (visits, possible successors) occur, compared with the number of rows.
-    distinct, inverse = np.unique(np.stack([number, successors]), axis=1, return_inverse=True)
-    place, log_two = inverse.reshape(-1), math.log(2.0)  # a set and its complement are two sets here
-    widths = np.array([l1_width(float(n), log_pairs_of_sets(m) + log_rows) for n, m in distinct.T])[place]
-    sets = [(float(n), log_pairs_of_sets(m) + log_two + log_rows_unseen) for n, m in distinct.T]
-    unseen = np.array([unseen_mass(n, log_sets) for n, log_sets in sets])[place]
-    # A row that was never visited has no centre: with width 2 all mass goes to the best possible successor.
-    return np.where(number > 0, widths, 2.0), unseen
+    rows = len(data.starts) - 1
+    possible = np.diff(data.possible_starts) if data.declares_possible else np.full(rows, data.num_states)
+    return row_bounds(data.number, possible, risk)
 
 
 def signal_bounds(sums: Floats, counted: Any, noisy: bool, risk: float) -> tuple[Floats, Floats]:

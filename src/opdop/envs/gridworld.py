@@ -112,7 +112,7 @@ def _draw_map(seeds: np.random.SeedSequence, size: int, walls: float, hazards: f
 
 def _distances(passable: NDArray[np.bool_]) -> Floats:
     """Return the number of moves from the upper left corner to each cell, infinite if it is cut off; [size, size]."""
-    cells = np.arange(passable.size).reshape(passable.shape)
+    cells = np.arange(passable.size, dtype=np.int32).reshape(passable.shape)  # as dijkstra of SciPy 1.13 takes them
     sideways, downwards = passable[:, :-1] & passable[:, 1:], passable[:-1] & passable[1:]
     tails = np.concatenate([cells[:, :-1][sideways], cells[:-1][downwards]])
     heads = np.concatenate([cells[:, 1:][sideways], cells[1:][downwards]])

@@ -40,7 +40,7 @@ class CostReader:
         if self.function is not None:
             found = call("the cost function", self.function, transition)
             values: Any = [found.get(name) for name in self.names] if isinstance(found, Mapping) else found
-        elif own is not None and len(self.names) == 1:
+        elif own is not None and self.keys == ("cost",):
             values = own
         else:
             missing = [key for key in self.keys if key not in transition.info]

@@ -24,6 +24,7 @@ def from_gymnasium(
     reward_range: Any = None,
     cost_range: Any = (0.0, 1.0),
     bins: Any = None,
+    features: Any = None,
     units: Any = None,
     initial: Any = None,
     resets: int = 1000,
@@ -34,7 +35,8 @@ def from_gymnasium(
 
     Args:
         env: an environment, or the id of a registered one. Observations are Discrete, MultiDiscrete, MultiBinary, a
-            Box with `bins`, or a Tuple of them; actions are Discrete, MultiDiscrete or MultiBinary.
+            Box with `bins`, or a Tuple or Dict of them, or anything with `features`; actions are Discrete,
+            MultiDiscrete, MultiBinary, or a Tuple or Dict of them.
         budgets: what the total cost of an episode must not exceed in expectation: a number, one for each cost in
             order, or by name.
         horizon: the number of stages H; by default the environment's time limit. An episode that terminates earlier
@@ -45,10 +47,14 @@ def from_gymnasium(
             attribute of this name.
         cost_range: the (low, high) of a step's cost: for all, one for each in order, or by name. A reward or a cost
             outside its range stops a run with an error. Ranges are widened to contain 0.
-        bins: for each coordinate of a Box: increasing edges, or a number of equal bins where it is bounded.
+        bins: for each coordinate of a Box: increasing edges, or a number of equal bins where it is bounded. With
+            `features`, for each of them: increasing edges, or n if it is one of 0, 1, ..., n - 1.
+        features: a function of an observation that returns a few numbers. States are then the bins of these numbers,
+            and the process is treated as if it were Markov in them.
         units: a unit, or units by name, as for `TabularCMDP`.
-        initial: the first state, or the distribution [S] of the first state; by default its shares over `resets`
-            resets of the environment, or that of an exact model.
+        initial: the first state, or the distribution [S] of the first state, if it is known; by default that of an
+            exact model, or else its shares over `resets` resets of the environment, which certificates do not take as
+            known.
         resets: the number of resets from which the distribution of the first state is estimated.
         seed: of the environment and of the actions that are drawn.
         exact: True insists on the exact model of a toy-text table `env.unwrapped.P`, False on a simulator. By default
@@ -62,11 +68,11 @@ def from_gymnasium(
     TabularCMDP('FrozenLake-v1': 17 states, 4 actions, 20 stages, 1 constraint, dense, stationary)
     """
     made, name = _environment(env)
-    space = read_space(made.observation_space, made.action_space, bins)
+    space = read_space(made.observation_space, made.action_space, bins, features)
     H = _horizon(made, horizon)
     reader, limits = cost_reader(cost, budgets)
     display = Display(name, summary="An environment of Gymnasium.")
-    table = has_table(made) and len(space.observations) == 1 and not space.vector_actions
+    table = has_table(made) and features is None and len(space.observations) == 1 and not space.vector_actions
     if exact and not (table and reader.function is not None):
         reason = "cost is no function of a step" if table else "it has no table of transitions that holds for its steps"
         raise InvalidParameterError(f"{name} has no exact model: {reason}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opdop.interop.gymnasium_costs import CostReader, SignalMaps, Transition
 from opdop.model import Display, Episode, InvalidModelError, Policy, PolicyMixture, Space
@@ -27,7 +28,8 @@ class GymnasiumSimulator:
         horizon: the number of stages.
         costs: reads the costs of a step.
         maps: the maps of rewards and costs to [0, 1], with the thresholds.
-        initial: the distribution of the first state over the observations; None estimates it from `resets` resets.
+        initial: the distribution of the first state over the observations, if it is known; None estimates it from
+            `resets` resets, which `first_visits` counts. Certificates take these counts and not the estimate.
         display: the words and units.
         seed: of the environment and of the actions that are drawn.
         resets: the number of resets for that estimate.
@@ -60,14 +62,19 @@ class GymnasiumSimulator:
         self.stationary = True  # a step does not see the stage
         self.generator = as_generator(seed)
         env.reset(seed=int(self.generator.integers(2**31)))
-        self.initial = self._estimate_initial(resets) if initial is None else np.append(initial, 0.0)
+        self.first_visits: NDArray[np.int64] | None = None
+        if initial is None:
+            self.first_visits = self._first_visits(resets)
+            self.initial: Floats = self.first_visits / resets
+        else:
+            self.initial = np.append(initial, 0.0)
 
-    def _estimate_initial(self, resets: int) -> Floats:
-        """Return the share of each first state over a number of resets, [S]."""
-        visits = np.zeros(self.num_states)
+    def _first_visits(self, resets: int) -> NDArray[np.int64]:
+        """Return how often each state was the first after a number of resets, [S]."""
+        visits = np.zeros(self.num_states, dtype=np.int64)
         for _ in range(resets):
-            visits[self.space.state(self._reset())] += 1.0
-        return visits / resets
+            visits[self.space.state(self._reset())] += 1
+        return visits
 
     def _reset(self) -> Any:
         observation, _ = call("reset() of the environment", self.env.reset)

@@ -12,22 +12,59 @@ from opdop.model import Axis, InvalidModelError, Space
 from opdop.model.validation import as_floats, is_number, shown
 
 
-def read_space(observations: Any, actions: Any, bins: Any = None) -> Space:
+def read_space(observations: Any, actions: Any, bins: Any = None, features: Any = None) -> Space:
     """Return the numbering of the observations and actions of an environment.
 
     Args:
-        observations: a Discrete, MultiDiscrete, MultiBinary or Box space, or a Tuple of them.
-        actions: a Discrete, MultiDiscrete or MultiBinary space.
+        observations: a Discrete, MultiDiscrete, MultiBinary or Box space, or a Tuple or Dict of them.
+        actions: a Discrete, MultiDiscrete or MultiBinary space, or a Tuple or Dict of them.
         bins: for each coordinate of a Box, in order: its edges, or a number of equal bins if it is bounded.
+        features: a function of an observation, which then may be in any space, that returns numbers; `bins` has an
+            entry for each: edges, or the number n if it is a whole number from 0 to n - 1.
 
     Raises InvalidModelError for another space, and for bins that do not fit.
     """
     left = list(_listed(bins))
-    axes = _axes(observations, left, "the observation space")
-    if left:
-        raise InvalidModelError(f"bins has {len(left)} entries too many; expected one for each coordinate of a Box.")
-    acting = _axes(actions, [], "the action space")
-    return Space(tuple(axes), tuple(acting), vector_actions=not isinstance(actions, gymnasium.spaces.Discrete))
+    if features is not None:
+        if not callable(features) or not left:
+            raise InvalidModelError(
+                f"features is {shown(features)} and bins is {shown(bins)}; expected a function of an observation, and "
+                "bins for each number that it returns."
+            )
+        axes = [_feature_axis(each, i) for i, each in enumerate(left)]
+    else:
+        axes = _axes(observations, left, "the observation space")
+        if left:
+            raise InvalidModelError(
+                f"bins has {len(left)} entries too many; expected one for each coordinate of a Box."
+            )
+    acting, layout = _axes(actions, [], "the action space"), _layout(actions)
+    plain = layout is None or (set(layout) == {"shape"} and len(layout["shape"]) == 1)
+    return Space(
+        tuple(axes),
+        tuple(acting),
+        vector_actions=layout is not None,
+        action_layout=None if plain else layout,
+        feature_map=features,
+    )
+
+
+def _layout(space: Any) -> Any:
+    """Return how the actions of a space consist of numbers, as `opdop.model.spaces.arranged` describes it."""
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return {"tuple": [_layout(part) for part in space.spaces]}
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {"dict": {name: _layout(space.spaces[name]) for name in sorted(space.spaces)}}
+    return None if isinstance(space, gymnasium.spaces.Discrete) else {"shape": [int(n) for n in space.shape]}
+
+
+def _feature_axis(bins: Any, place: int) -> Axis:
+    """Return the coordinate of a feature: its bins, or whole numbers."""
+    if is_number(bins):
+        if int(bins) != bins or bins < 1:
+            raise InvalidModelError(f"bins[{place}] is {shown(bins)}; expected a whole number, at least 1, or edges.")
+        return Axis(size=int(bins))
+    return Axis.bins(as_floats(f"bins[{place}]", bins, "increasing edges, or a number").ravel().tolist())
 
 
 def _axes(space: Any, bins: list[Any], name: str) -> list[Axis]:
@@ -42,6 +79,8 @@ def _axes(space: Any, bins: list[Any], name: str) -> list[Axis]:
         return [Axis(size=2) for _ in range(int(np.prod(space.shape)))]
     if isinstance(space, spaces.Tuple):
         return [axis for part in space.spaces for axis in _axes(part, bins, name)]
+    if isinstance(space, spaces.Dict):
+        return [axis for key in sorted(space.spaces) for axis in _axes(space.spaces[key], bins, name)]
     if isinstance(space, spaces.Box) and name != "the action space":
         low, high = np.ravel(space.low), np.ravel(space.high)
         if len(bins) < len(low):
@@ -52,7 +91,8 @@ def _axes(space: Any, bins: list[Any], name: str) -> list[Axis]:
         return [_binned(bins.pop(0), float(a), float(b), i) for i, (a, b) in enumerate(zip(low, high, strict=True))]
     raise InvalidModelError(
         f"{name} is {shown(space)}; expected Discrete, MultiDiscrete, MultiBinary, "
-        "or for observations also Box with bins, or a Tuple of these. A wrapper of Gymnasium can turn others into them."
+        "or for observations also Box with bins, or a Tuple or Dict of these. Other observations need features=, a "
+        "function that returns a few numbers."
     )
 
 

@@ -66,7 +66,12 @@ def source_stamp(folder: Path) -> bytes:
     return hashlib.sha256(b"".join([*parts, checked.encode()])).digest()
 
 
-class _TemporaryLocator(caching.UserWideCacheLocator):  # type: ignore[misc]
+def _locator(name: str) -> Any:
+    """Return a class of Numba that finds a folder for compiled code; before Numba 0.61.1 its name began with "_"."""
+    return getattr(caching, name, None) or getattr(caching, f"_{name}", None)
+
+
+class _TemporaryLocator(_locator("UserWideCacheLocator")):  # type: ignore[misc]
     """A folder for temporary files that only this user can write: elsewhere others could plant code."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
@@ -86,7 +91,7 @@ class _TemporaryLocator(caching.UserWideCacheLocator):  # type: ignore[misc]
         return found
 
 
-class _HomeLocator(caching.UserWideCacheLocator):  # type: ignore[misc]
+class _HomeLocator(_locator("UserWideCacheLocator")):  # type: ignore[misc]
     """The user's folder for caches, if there is one: without a home its name is a relative path."""
 
     @classmethod
@@ -97,12 +102,16 @@ class _HomeLocator(caching.UserWideCacheLocator):  # type: ignore[misc]
 
 
 class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (
-        caching.UserProvidedCacheLocator,
-        caching.InTreeCacheLocator,
-        _HomeLocator,
-        caching.ZipCacheLocator,
-        _TemporaryLocator,
+    _locator_classes = tuple(
+        found
+        for found in (
+            _locator("UserProvidedCacheLocator"),
+            _locator("InTreeCacheLocator"),
+            _HomeLocator,
+            _locator("ZipCacheLocator"),  # from Numba 0.61 on
+            _TemporaryLocator,
+        )
+        if found is not None
     )
 
 

@@ -33,7 +33,7 @@ class Regressions(NamedTuple):
     gram: np.ndarray  # [L, d, d]: Lambda
     inverse: np.ndarray  # [L, d, d]
     target: np.ndarray  # [J, L, d]: sums of phi times signal
-    successors: np.ndarray  # [L, S, d]: sums of phi over the transitions that led to a state
+    successors: np.ndarray  # [L, d, S]: sums of phi over the transitions that led to a state
     width: np.ndarray  # [L, A*S]: (phi^T Lambda^-1 phi)^(1/2)
     information: np.ndarray  # [L]: log det(gram / ridge)
     updates: np.ndarray  # [L] int64
@@ -69,6 +69,21 @@ def estimate_stage(data, learner, h, totals):
 
 
 @njit(cache=True, fastmath=_EXACT)
+def _dot(one, two):
+    """Return the product of two vectors, in four sums that do not wait for each other."""
+    whole = one.shape[0] - one.shape[0] % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for y in range(0, whole, 4):
+        a += one[y] * two[y]
+        b += one[y + 1] * two[y + 1]
+        c += one[y + 2] * two[y + 2]
+        d += one[y + 3] * two[y + 3]
+    for y in range(whole, one.shape[0]):
+        a += one[y] * two[y]
+    return (a + b) + (c + d)
+
+
+@njit(cache=True, fastmath=_EXACT)
 def _linear_stage(data, learner, h, totals):
     J, H, A, S = learner.q.shape
     d, pairs = data.phi.shape
@@ -79,10 +94,8 @@ def _linear_stage(data, learner, h, totals):
         for i in range(d):
             sums[i] = data.target[j, k, i]
         if h < H - 1:
-            for y in range(S):
-                value, row = learner.v[j, h + 1, y], data.successors[k, y]
-                for i in range(d):
-                    sums[i] += value * row[i]
+            for i in range(d):
+                sums[i] += _dot(data.successors[k, i], learner.v[j, h + 1])
         multiply(data.inverse[k], sums, weights)  # lines 6 and 7
         predicted = totals[j]
         for pair in range(pairs):
@@ -144,7 +157,7 @@ def observe(data, states, actions, observed):
 @njit(cache=True, fastmath=_EXACT)
 def _linear_observe(data, states, actions, observed):
     d, pairs = data.phi.shape
-    L, S, _ = data.successors.shape
+    L, _, S = data.successors.shape
     H, J = actions.shape[0], observed.shape[0]
     row, direction = np.empty(d), np.empty(d)
     for h in range(H):
@@ -153,7 +166,7 @@ def _linear_observe(data, states, actions, observed):
             row[i] = data.phi[i, pair]
         observe_row(row, data.ridge, k, data.gram, data.inverse, data.information, data.updates, direction)  # line 5
         for i in range(d):
-            data.successors[k, states[h + 1], i] += row[i]
+            data.successors[k, i, states[h + 1]] += row[i]
             for j in range(J):
                 data.target[j, k, i] += row[i] * observed[j, h]
     for k in range(L):

@@ -49,7 +49,8 @@ class Scale:
 
     def signal(self, values: Any) -> Floats:
         """Return own numbers of any shape as signals in [0, 1]."""
-        shares = (np.asarray(values, dtype=np.float64) - self.low) / self.width
+        with np.errstate(over="ignore"):  # what is infinite is out of range, which others check
+            shares = (np.asarray(values, dtype=np.float64) - self.low) / self.width
         return np.asarray(1.0 - shares if self.falls else shares)
 
     def threshold(self, bound: float, stages: int) -> float:

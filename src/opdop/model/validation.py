@@ -100,6 +100,8 @@ def restore_generator(generator: np.random.Generator, state: Any) -> None:
     """Set a generator to a saved state; raise OpdopError if it is not a state of this kind of generator."""
     before = generator.bit_generator.state
     try:
+        if any(isinstance(value, int) and value < 0 for value in state["state"].values()):
+            raise OverflowError("a negative state")  # NumPy 1.26 takes it for another one
         generator.bit_generator.state = state
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, IndexError) as error:
         generator.bit_generator.state = before

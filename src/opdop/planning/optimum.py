@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -227,21 +227,22 @@ def best_corner(
     transitions: Transitions | Balls | Boxes | Ellipsoids | BlockEllipsoids,
     signals: Floats,
     horizon: int,
-    initial: Floats,
+    initial: Floats | Callable[[Floats], Floats],
     weights: Sequence[float] | Floats,
     second: Sequence[float] | Floats,
 ) -> Corner:
     """Return the policy that maximises `weights` [1+I] by one backward induction, with its values from `initial` [S].
 
     Among policies that do, up to rounding, those best for `second` are preferred. Transitions that are balls must have
-    the same weights.
+    the same weights. Where the distribution of the first state is not known, `initial` is a function that returns the
+    expectations [1+I] of values [1+I, S] at the first state.
     """
     first = np.asarray(weights, dtype=np.float64)
     slack = ROUNDING * horizon * float(np.abs(first).sum())
     actions, v = dynamic_programming.act_greedily(
         transitions, signals, horizon, first, np.asarray(second, dtype=np.float64), slack
     )
-    return Corner(actions, v @ initial)
+    return Corner(actions, initial(v) if callable(initial) else v @ initial)
 
 
 def as_optimum(oracle: ModelOracle, mixture: MixedCorners) -> Optimum:

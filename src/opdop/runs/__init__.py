@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from opdop.lazy import late_names
 
 if TYPE_CHECKING:
-    from opdop.runs.agent import Agent, AssumptionWarning
+    from opdop.runs.agent import Agent
+    from opdop.runs.assumptions import AssumptionWarning
     from opdop.runs.certification import certify
     from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
     from opdop.runs.config import RunConfig, settings

@@ -33,6 +33,7 @@ from opdop.model import (
 )
 from opdop.model.policy import draw_action
 from opdop.model.validation import Floats, as_flag, as_floats, as_index, as_number, number, printable, shown
+from opdop.runs.assumptions import Assumptions, AssumptionWarning
 from opdop.runs.checkpoint import facts_of
 from opdop.runs.config import DEFAULT_EPISODES, RunConfig
 from opdop.runs.files import as_folder, damaged, open_regular, owned, plain, read_arrays, write_arrays, write_whole
@@ -43,10 +44,6 @@ KIND = "an opdop agent of format 1"
 _ROUNDING = 1e-9
 _EPISODES_PER_CHECKPOINT = 100
 _LARGEST_JOURNAL = 2**30
-
-
-class AssumptionWarning(UserWarning):
-    """An observation contradicts what the learner was told of the problem."""
 
 
 class Agent:
@@ -107,8 +104,7 @@ class Agent:
             self.learner = find(algorithm).build(self.task, preset)
         self.totals = np.zeros(1 + self.task.num_constraints)  # of all finished episodes, in model units
         self.episodes = 0
-        self._fixed: dict[tuple[int, int, int], Floats] = {}  # observed signals, if they are told to be deterministic
-        self._warned = False
+        self.assumptions = Assumptions(self.task)
         self.stage = 0
         self._waiting = False  # for the observation after an action
         self._states: NDArray[np.int64]
@@ -168,7 +164,6 @@ class Agent:
             )
         signals = self._signals(reward, costs)
         after = self.task.absorbing if ended and self.task.absorbing is not None else self._state(next_observation)
-        self._check_deterministic(signals)
         self._observed[:, self.stage] = signals
         self.stage += 1
         self._states[self.stage :] = after
@@ -242,28 +237,16 @@ class Agent:
                 )
         return np.clip(signals, 0.0, 1.0)
 
-    def _check_deterministic(self, signals: Floats) -> None:
-        """Warn, once, if signals vary that the learner was told to be deterministic."""
-        if self.task.noisy or self._warned:
-            return
-        key = self.stage, int(self._states[self.stage]), int(self._actions[self.stage])
-        before = self._fixed.setdefault(key, signals.copy())
-        if np.abs(before - signals).max() > _ROUNDING:
-            self._warned = True
-            warnings.warn(
-                f"at stage {key[0]}, state {key[1]}, action {key[2]} the signals were {before.tolist()} before and are "
-                f"{signals.tolist()} now, but the task says that they are not random; expected noisy=True.",
-                AssumptionWarning,
-                stacklevel=3,
-            )
-
     def _finish(self, episode: Episode) -> None:
+        findings = self.assumptions.check(episode)
         self._learn(episode)
         if self.folder is not None:
             _append(self.folder / JOURNAL, self.episodes, episode)
             if self.episodes % _EPISODES_PER_CHECKPOINT == 0:
                 self._checkpoint(self.folder)
         self._begin()
+        for text in findings:  # last: a warning may be turned into an error
+            warnings.warn(text, AssumptionWarning, stacklevel=3)
 
     def _learn(self, episode: Episode) -> None:
         self.learner.propose()
@@ -284,7 +267,8 @@ class Agent:
         """Write the learner; then empty the journal, as all its episodes are in the learner."""
         arrays = {"totals": self.totals.copy(), "episodes": np.array(self.episodes)}
         meta = {"kind": KIND, "identity": self._identity()}
-        write_arrays(folder / AGENT, meta, arrays | prefixed("learner.", self.learner.state()))
+        arrays |= prefixed("learner.", self.learner.state()) | prefixed("assumptions.", self.assumptions.state())
+        write_arrays(folder / AGENT, meta, arrays)
         write_whole(folder / JOURNAL, b"")
 
     def _resume(self, folder: Path) -> None:
@@ -304,9 +288,12 @@ class Agent:
         try:
             self.totals[:] = fitting(arrays, "totals", self.totals)
             self.learner.restore(under(arrays, "learner."))
+            self.assumptions.restore(under(arrays, "assumptions."))
             self.episodes = int(fitting(arrays, "episodes", np.array(0)))
-            for episode in _journal_entries(folder / JOURNAL, self.episodes):
-                self._learn(self.task.checked(episode))
+            for entry in _journal_entries(folder / JOURNAL, self.episodes):
+                episode = self.task.checked(entry)
+                self.assumptions.check(episode)  # warned of before
+                self._learn(episode)
         except Exception as error:  # a whole file need not hold this learner
             raise damaged(path, KIND, error) from error
         self._checkpoint(folder)

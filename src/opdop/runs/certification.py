@@ -13,7 +13,7 @@ from opdop.confidence import Certificate, Certifier, Observations
 from opdop.confidence.data import Data, confidence_set
 from opdop.confidence.fresh_episodes import certify_by_episodes
 from opdop.envs import make
-from opdop.model import Display, InvalidParameterError, Problem
+from opdop.model import DescribedSimulator, Display, InvalidParameterError, Problem
 from opdop.model.problem import as_tabular
 from opdop.model.validation import check_failure_probability, shown
 from opdop.runs.log_task import LogTask, read_task
@@ -53,7 +53,8 @@ def certify(
         thresholds: of the utilities, [I], instead of those of the run or the task.
         episodes: play so many fresh episodes with the policy, which then may be any policy that the simulator plays,
             and use nothing else. `data` is then a shipped problem's name, a problem, continuous ones included, a Run of
-            a shipped problem, or a simulator with `task`. Nothing is proved about the distance from the optimum.
+            a shipped problem, a simulator of `from_gymnasium`, or another one with `task`. Nothing is proved about the
+            distance from the optimum.
         seed: of the fresh episodes; they differ from those of training with the same seed.
         noisy: whether signals are random in the fresh episodes of a problem.
 
@@ -117,6 +118,7 @@ def _play_anew(
     if policy is None or isinstance(policy, str):
         raise InvalidParameterError(f"policy is {shown(policy)}; expected the policy that plays the fresh episodes.")
     problem = make(data) if isinstance(data, str) else data
+    simulator: Any
     # Another stream than the one of training with this seed: the policy may have been learnt from that.
     stream, parts = np.random.SeedSequence(seed, spawn_key=(_FRESH,)).spawn(2)
     if isinstance(problem, Problem):
@@ -125,6 +127,9 @@ def _play_anew(
         display = display or problem.display
     elif isinstance(task, Task):
         simulator, horizon, bounds = problem, task.horizon, task.thresholds
+    elif isinstance(problem, DescribedSimulator):
+        simulator, horizon, bounds = problem, problem.horizon, problem.thresholds
+        display = display or problem.display
     else:
         raise InvalidParameterError(
             f"data is {shown(data)}; expected a problem, or a simulator with task=opdop.Task(...)."

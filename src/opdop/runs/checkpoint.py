@@ -72,6 +72,8 @@ def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     facts |= {"thresholds": task.thresholds.tolist(), "initial": hash_of("", [task.initial], task.features)}
     if task.absorbing is not None and task.rest is not None:
         facts |= {"absorbing": task.absorbing, "rest": task.rest.tolist()}
+    if task.first_visits is not None:
+        facts |= {"first_visits": hash_of("", [task.first_visits], None)}
     if task.baseline is not None:
         facts["baseline"] = hash_of("", [task.baseline.policy.table, task.baseline.slack], None)
     return {"simulator": type(simulator).__name__, **facts}

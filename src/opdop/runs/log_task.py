@@ -74,7 +74,8 @@ class LogTask:
         states, actions: their numbers, or their names.
         reward: the column of the reward.
         constraints: the columns with a limit.
-        initial: the first state, its number or name; or probabilities [S]; None if all episodes begin in one state.
+        initial: the first state, its number or name; or probabilities [S]. None if it is not known: certificates then
+            bound the distribution of the first state from the first states of the log.
         stationary: whether the kernel and the signals are the same at every stage.
         noisy: whether rewards and costs are random, given stage, state and action.
 
@@ -134,11 +135,11 @@ class LogTask:
                 found = ", ".join(printable(str(name)) for name in there[:20]) or "none"
                 raise InvalidModelError(f"the log has no column {column!r}; it has {found}.{suggestion(column, there)}")
             renamed[role] = np.asarray(table[column])
-        task = self.task(self._initial(renamed))
+        task = self.task(self._initial(renamed), known=self.initial is not None)
         return read_log(renamed, task, display=self.display), len(np.unique(renamed["episode"]))
 
-    def task(self, initial: Floats) -> Task:
-        """Return the task, given the distribution of the first state [S]."""
+    def task(self, initial: Floats, *, known: bool = True) -> Task:
+        """Return the task, given the distribution of the first state [S], and whether it is `known` exactly."""
         return Task(
             self.horizon,
             self.num_states,
@@ -149,21 +150,29 @@ class LogTask:
             noisy=self.noisy,
             stationary=self.stationary,
             stationary_signals=self.stationary,
+            first_visits=None if known else np.zeros(self.num_states, dtype=np.int64),
         )
 
     def _initial(self, columns: Mapping[str, Any]) -> Floats:
+        """Return the distribution of the first state as it is stated, or its shares in the log, [S]."""
         S = self.num_states
         if isinstance(self.initial, tuple):
             return np.array(self.initial, dtype=np.float64)
-        first: Any = self.initial
-        if first is None:
-            begins = np.unique(columns["state"][columns["stage"] == 0])
-            if len(begins) != 1:
-                found = f"in {len(begins)} states" if len(begins) else "nowhere, as there is no stage 0"
-                raise InvalidModelError(
-                    f"the episodes of the log begin {found}; give the distribution of the first state: initial."
-                )
-            first = begins[0]
+        if self.initial is None:
+            begins, times = np.unique(columns["state"][columns["stage"] == 0], return_counts=True)
+            if not len(begins):
+                raise InvalidModelError("the episodes of the log begin nowhere, as there is no stage 0; expected one.")
+            shares = np.zeros(S)
+            for first, number_of in zip(begins, times, strict=True):
+                shares[self._state(first)] += number_of / times.sum()
+            return shares
+        distribution = np.zeros(S)
+        distribution[self._state(self.initial)] = 1.0
+        return distribution
+
+    def _state(self, first: Any) -> int:
+        """Return the number of a first state that is given as a number or a name."""
+        S = self.num_states
         if isinstance(self.states, tuple) and str(first) in self.states:
             first = self.states.index(str(first))
         try:
@@ -172,9 +181,7 @@ class LogTask:
             index = -1
         if not 0 <= index < S:
             raise InvalidModelError(f"the first state is {shown(first)}; expected a state, 0 to {S - 1} or its name.")
-        distribution = np.zeros(S)
-        distribution[index] = 1.0
-        return distribution
+        return index
 
 
 def read_task(path: str | Path) -> LogTask:

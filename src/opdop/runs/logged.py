@@ -26,7 +26,8 @@ def read_log(table: Any, task: Task, *, display: Display | None = None) -> Obser
             `episode`, `stage` (0 to H-1), `state`, `action`, `reward`, for each constraint `cost_i` or `utility_i`
             (`cost` or `utility` if there is one only), and `next_state`. States and actions are numbers, or the names
             that `display` has. Each episode has all H stages.
-        task: sizes, thresholds, first states, and whether signals are random and stages alike.
+        task: sizes, thresholds, first states, and whether signals are random and stages alike. If the distribution of
+            the first state is not known (`task.first_visits`), the first states of the log are counted too.
         display: names and units: a reward or cost is then in its unit. Without it, rewards, utilities and costs are
             between 0 and 1, and the utility of a cost c is 1 - c.
 
@@ -41,6 +42,9 @@ def read_log(table: Any, task: Task, *, display: Display | None = None) -> Obser
     action = _index(columns, "action", A, names[1])
     signals = np.stack([_reward(columns, H, display), *(_utility(columns, i, I, H, display) for i in range(I))])
     _check_episodes(episode, stage, state, after, task)
+    visits = task.first_visits
+    if visits is not None:
+        visits = visits + np.bincount(state[stage == 0], minlength=S)
     data = count_transitions(
         H,
         S,
@@ -53,6 +57,7 @@ def read_log(table: Any, task: Task, *, display: Display | None = None) -> Obser
         thresholds=task.thresholds,
         initial=task.initial,
         noisy=task.noisy,
+        first_visits=visits,
     )
     return replace(data, stationary=task.stationary, stationary_signals=task.stationary_signals)
 
@@ -185,6 +190,8 @@ def _check_episodes(
             f"episode {_name(episode[first[which]])} of the log: stage {place} leads to state {nexts[which, place]}, "
             f"but stage {place + 1} is in state {states[which, place + 1]}."
         )
+    if task.first_visits is not None:
+        return
     begins = states[:, 0]
     impossible = task.initial[begins] == 0.0
     if impossible.any():

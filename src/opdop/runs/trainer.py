@@ -21,6 +21,7 @@ from opdop.algorithms.sizes import as_learner, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
 from opdop.confidence import Certificate, Certifier, Observations, Regressions
 from opdop.confidence.data import Data, confidence_set
+from opdop.confidence.first_state import add_visits
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
@@ -148,6 +149,7 @@ class Trainer:
         self.target = before + config.episodes
         optimal_value = np.nan if self.optimum is None else self.optimum.value
         self.recorder = Recorder(task.thresholds, optimal_value, task.episodes, config.records)
+        self.first_visits = None if task.first_visits is None else np.zeros_like(task.first_visits)  # of the episodes
         self.occupancy = np.zeros((task.horizon, task.num_states, task.num_actions))
         self.waiting: Floats | None = None  # room for policies that will be measured together
         self.reservoir: list[Floats] = []
@@ -281,6 +283,8 @@ class Trainer:
                 f"[{1 + I},{self.task.horizon}]."
             )
         self.learner.learn(episode)
+        if self.first_visits is not None:
+            self.first_visits[int(episode.states[0])] += 1
         self.policy = table  # only now: an episode that cannot be used leaves the run as it was
         totals = self._measure(self.policy, episode)
         diagnostics = self.learner.diagnostics()
@@ -374,12 +378,15 @@ class Trainer:
         """Return the learner's data, with what the task declares about them."""
         own = getattr(self.learner, "observations", None)  # a learner of the user's may have anything of this name
         data = own() if isinstance(self.learner, Observing) and callable(own) else None
-        if not isinstance(data, Observations):
-            return data if isinstance(data, Regressions) else None
+        if not isinstance(data, Observations | Regressions):
+            return None
+        first = add_visits(self.task.first_visits, self.first_visits)
+        if isinstance(data, Regressions):
+            return replace(data, first_visits=first)
         # Nobody has checked that the signals of a simulator whose model is not known are always the same.
         noisy = data.noisy or self.cmdp is None
         stationary, alike = self.task.stationary, self.task.stationary_signals
-        return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike)
+        return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike, first_visits=first)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
@@ -396,6 +403,8 @@ class Trainer:
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
         arrays |= self.trail.state()
+        if self.first_visits is not None:
+            arrays["first_visits"] = self.first_visits.copy()
         if self.reservoir:
             arrays["reservoir"] = np.array(self.reservoir)
         return meta, arrays
@@ -458,6 +467,8 @@ class Trainer:
         self.learner.restore(under(arrays, "learner."))
         self.recorder.restore(under(arrays, "recorder."))
         episodes = self.recorder.episodes
+        if self.first_visits is not None:
+            self.first_visits[:] = fitting(arrays, "first_visits", self.first_visits)
         self.trail.restore(arrays, episodes)
         if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
             raise OpdopError("learner and history are not at the same episode.")

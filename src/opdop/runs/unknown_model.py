@@ -49,6 +49,7 @@ def task_of(config: RunConfig, simulator: Simulator, task: Task | None, before: 
             stationary_signals=told,
             absorbing=simulator.absorbing,
             rest=simulator.rest,
+            first_visits=getattr(simulator, "first_visits", None),
         )
     usual = RunConfig()
     changes: dict[str, Any] = {}

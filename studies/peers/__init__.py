@@ -1,0 +1,1 @@
+"""Compare all algorithms on all shipped and held-out problems: `spec.toml` says how."""

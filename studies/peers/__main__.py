@@ -1,0 +1,36 @@
+"""Make the runs of the comparison that are missing, and print its tables.
+
+python -m studies.peers
+python -m studies.peers --algorithms triple-q --only factored queue
+python -m studies.peers --tables
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from studies.peers.runs import FILE, SPEC, Comparison
+from studies.peers.tables import Tables
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Make the missing runs and print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m studies.peers", description=__doc__.splitlines()[0])
+    parser.add_argument("--algorithms", nargs="+", default=[], help="only these")
+    parser.add_argument("--only", nargs="+", default=[], help="problems whose names begin like this")
+    parser.add_argument("--tables", action="store_true", help="make no runs")
+    parser.add_argument("--spec", type=Path, default=SPEC)
+    parser.add_argument("--file", type=Path, default=FILE)
+    given = parser.parse_args(arguments)
+    comparison = Comparison(given.spec, given.file)
+    if not given.tables:
+        for case in comparison.cases:
+            for name in given.algorithms or comparison.algorithms:
+                if not given.only or case.name.startswith(tuple(given.only)):
+                    comparison.fill(name, case)
+    Tables(comparison).print_all()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The tables of the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from studies.general.cases import Case
+from studies.peers.runs import REFUSED, Comparison, Measured
+
+LEAST = 1e-6  # a share below this counts as this: an optimal policy has no logarithm
+
+
+class Tables:
+    """Prints the tables of a comparison, with the algorithms in the order of their mean cost."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.runs = comparison
+        made = [
+            name for name in comparison.algorithms if any(comparison.found(name, case) for case in comparison.cases)
+        ]
+        self.algorithms = sorted(made, key=lambda name: self.mean_cost(name, self._common(made)))
+        self.common = self._common(made)
+
+    def _common(self, algorithms: list[str]) -> list[Case]:
+        """Return the problems that every algorithm covers."""
+        return [case for case in self.runs.cases if all(self.runs.found(name, case) for name in algorithms)]
+
+    def cost(self, run: Measured, case: Case, *, late: bool = False) -> float:
+        """Return the cost of an episode as a share of the uniform policy's: see `studies.general`."""
+        regret, lacking = (run.late_regret, run.late_hard_violation) if late else (run.regret, run.hard_violation)
+        return max(case.cost(regret, lacking) / case.uniform_cost, LEAST)
+
+    def share(self, name: str, case: Case, *, late: bool = False) -> float:
+        """Return the mean cost of an algorithm on a problem over the seeds."""
+        return float(np.mean([self.cost(run, case, late=late) for run in self.runs.found(name, case)]))
+
+    def mean_cost(self, name: str, cases: Iterable[Case], *, late: bool = False) -> float:
+        """Return the geometric mean of the costs over some problems."""
+        return float(np.exp(np.mean([np.log(self.share(name, case, late=late)) for case in cases])))
+
+    def print_all(self) -> None:
+        """Print every table."""
+        cases = self.runs.cases
+        print(f"\n{len(cases)} problems, of which every algorithm covers {len(self.common)}.")
+        self._print_costs()
+        self._print_measures()
+        self._print_speed()
+        self._print_verdicts()
+        self._print_problems()
+
+    def _print_costs(self) -> None:
+        print(
+            "\n| algorithm | covers | cost, common | late cost, common | cost, all covered | late cost, all covered |"
+        )
+        print("|---|--:|--:|--:|--:|--:|")
+        for name in self.algorithms:
+            own = [case for case in self.runs.cases if self.runs.found(name, case)]
+            costs = [self.mean_cost(name, group, late=late) for group in (self.common, own) for late in (False, True)]
+            print(f"| `{name}` | {len(own)} | {' | '.join(f'{cost:.3f}' for cost in costs)} |")
+
+    def _print_measures(self) -> None:
+        measures = ("regret", "violation", "hard_violation", "late_regret", "late_violation", "late_hard_violation")
+        words = [measure.replace("_", " ") for measure in measures]
+        print(f"\nMeans over the {len(self.common)} common problems, per episode, in % of H.")
+        print(f"\n| algorithm | {' | '.join(words)} |\n|---|" + "--:|" * len(words))
+        for name in self.algorithms:
+            cells = []
+            for measure in measures:
+                each = [
+                    np.mean([getattr(run, measure) for run in self.runs.found(name, case)]) / case.cmdp.horizon
+                    for case in self.common
+                ]
+                cells.append(f"{100.0 * float(np.mean(each)):.2f}")
+            print(f"| `{name}` | {' | '.join(cells)} |")
+
+    def _print_speed(self) -> None:
+        print(
+            "\n| algorithm | reached 5 % in | median episodes | certified within 10 % | median episodes | s per 1,000 |"
+        )
+        print("|---|--:|--:|--:|--:|--:|")
+        for name in self.algorithms:
+            reached, all_runs = [], 0
+            for case in self.runs.cases:
+                for run in self.runs.found(name, case):
+                    all_runs += 1
+                    reached += [run.reached] if run.reached is not None else []
+            trails = [self.runs.certified(name, case) for case in self.runs.cases]
+            tried = [found for found in trails if found != REFUSED]
+            certified = [found for found in tried if found is not None]
+            seconds = [run.seconds for case in self.common for run in self.runs.found(name, case)]
+            cells = [f"{len(reached)} of {all_runs} runs", _median(reached)]
+            cells += [f"{len(certified)} of {len(tried)}", _median(certified), f"{float(np.median(seconds)):.3f}"]
+            print(f"| `{name}` | {' | '.join(cells)} |")
+
+    def _print_verdicts(self, reference: str = "opdop") -> None:
+        """Print for each algorithm in how many problems it costs less, or more, than the reference with every seed."""
+        print(f"\n| against `{reference}` | cheaper | dearer | undecided | late: cheaper | dearer | undecided |")
+        print("|---|--:|--:|--:|--:|--:|--:|")
+        for name in self.algorithms:
+            if name != reference:
+                cells = [count for late in (False, True) for count in self._verdicts(name, reference, late)]
+                print(f"| `{name}` | {' | '.join(map(str, cells))} |")
+
+    def _verdicts(self, name: str, reference: str, late: bool) -> tuple[int, int, int]:
+        cheaper = dearer = undecided = 0
+        for case in self.runs.cases:
+            ours, theirs = (
+                [self.cost(run, case, late=late) for run in self.runs.found(each, case)] for each in (name, reference)
+            )
+            if ours and theirs:
+                cheaper += max(ours) < min(theirs)
+                dearer += min(ours) > max(theirs)
+                undecided += not (max(ours) < min(theirs) or min(ours) > max(theirs))
+        return cheaper, dearer, undecided
+
+    def _print_problems(self) -> None:
+        print("\nCost, and after the stroke late cost, of every problem; an empty cell is refused.")
+        print(f"\n| problem | S, A, H, I | K | {' | '.join(f'`{name}`' for name in self.algorithms)} |")
+        print("|---|---|--:|" + "--:|" * len(self.algorithms))
+        for case in self.runs.cases:
+            model = case.cmdp
+            sizes = ", ".join(map(str, (model.num_states, model.num_actions, model.horizon, model.num_constraints)))
+            shares = {name: self.share(name, case) for name in self.algorithms if self.runs.found(name, case)}
+            least = min(shares.values(), default=0.0)
+            cells = [self._cell(name, case, shares.get(name), least) for name in self.algorithms]
+            print(f"| {case.name} | {sizes} | {self.runs.episodes(case):,} | {' | '.join(cells)} |")
+
+    def _cell(self, name: str, case: Case, share: float | None, least: float) -> str:
+        if share is None:
+            return ""
+        text = f"{share:.3f}" if share > least else f"**{share:.3f}**"
+        return f"{text} / {self.share(name, case, late=True):.3f}"
+
+
+def _median(values: list[int]) -> str:
+    return f"{float(np.median(values)):,.0f}" if values else ""

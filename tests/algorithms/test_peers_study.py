@@ -1,0 +1,63 @@
+"""The comparison of all algorithms: its measures, its file of results, and what its tables say of refused problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opdop
+from studies.peers.__main__ import main
+from studies.peers.runs import SPEC, Comparison, measure
+
+SMALL = """
+algorithms = ["opdop", "triple-q", "uniform"]
+seeds = [0, 1]
+shipped_seeds = [0, 1]
+slow = ["triple-q"]
+episodes = 60
+large_pairs = 3_000
+large_episodes = 20
+continuous_episodes = 20
+reached.share = 0.05
+certified.share = 0.10
+certified.sizes = 3
+"""
+
+
+def test_measures_are_those_of_the_run():
+    run = opdop.train("factored", episodes=200, records=200)
+    found = measure(run, 0.05)
+    assert found.regret == run.regret[-1] / 200
+    assert found.hard_violation == run.hard_violation[-1] / 200
+    late = (run.hard_violation[-1] - run.hard_violation[179]) / 20
+    assert found.late_hard_violation == pytest.approx(late, abs=1e-12)
+    per_episode = np.maximum(run.regret, run.violation) / np.arange(1, 201)
+    assert found.reached is not None
+    assert (per_episode[found.reached - 1 :] <= 0.3).all()
+    assert found.reached == 1 or per_episode[found.reached - 2] > 0.3
+
+
+def test_runs_are_made_once_and_refused_problems_stay_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    spec, file = tmp_path / "spec.toml", tmp_path / "peers.jsonl"
+    spec.write_text(SMALL, encoding="utf-8")
+    options = ["--spec", str(spec), "--file", str(file), "--only", "factored", "queue"]
+    main(options)
+    printed = capsys.readouterr().out
+    assert "triple-q: queue is refused: `triple-q` is proven for one constraint" in printed
+    assert "of which every algorithm covers 1" in printed
+    assert "| queue | 7, 9, 12, 2 | 60 |" in printed
+    lines = file.read_text(encoding="utf-8").splitlines()
+    # factored: 2 + 1 + 2 runs and 3 with certificates; queue: 2 + 2 runs, 1 refusal and 2 with certificates
+    assert len(lines) == 15
+    main(options)
+    assert file.read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_the_specification_names_every_algorithm_and_the_recorded_results_are_of_its_runs():
+    comparison = Comparison(SPEC)
+    named = set(comparison.spec["algorithms"])
+    assert named | {"opdop-lstd"} == set(opdop.algorithms())  # `opdop` is that where there are features
+    assert {key[0] for key in comparison.known} <= named
+    assert {key[1] for key in comparison.known} <= {case.name for case in comparison.cases}
