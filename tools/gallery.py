@@ -13,7 +13,8 @@ from pathlib import Path
 
 from opdop.envs import Environment, environments
 from opdop.model import InvalidParameterError
-from opdop.report.summary.solution import Solution, discretisation_text, number, setting_text, short_number, solution_of
+from opdop.model.rounding import number, short_number
+from opdop.report.summary.solution import Solution, discretisation_text, setting_text, solution_of
 from opdop.report.terminal.tables import example, markdown_overview, sizes, source, units
 
 _OPENING = """# The problems that ship

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from opdop.lazy import late_names
+from opdop.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from opdop.algorithms import (
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
         Task,
         algorithms,
     )
-    from opdop.confidence import Certificate, Observations
+    from opdop.confidence import Certificate, Evaluation, Observations
     from opdop.envs import environments, make, solve
-    from opdop.interop import from_gymnasium, register_envs
+    from opdop.interop import from_functions, from_gymnasium, register_envs
     from opdop.model import (
         ContinuousCMDP,
         ContinuousSimulator,
@@ -44,13 +45,14 @@ if TYPE_CHECKING:
         save_model,
     )
     from opdop.planning import Optimum, Values, evaluate
+    from opdop.report import Comparison, compare, report
     from opdop.runs import Agent, Run, certify, train, train_many
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
+    from opdop.theory import verify_problems as verify
 else:
     __getattr__, __dir__ = late_names(__name__)
 
-__version__ = "0.1.0"
 
 __all__ = [
     "LSTD",
@@ -59,6 +61,7 @@ __all__ = [
     "Agent",
     "Baseline",
     "Certificate",
+    "Comparison",
     "ContinuousCMDP",
     "ContinuousSimulator",
     "Counts",
@@ -66,6 +69,7 @@ __all__ = [
     "Doubling",
     "Episode",
     "Estimates",
+    "Evaluation",
     "Evaluator",
     "InfeasibleError",
     "InvalidModelError",
@@ -90,16 +94,20 @@ __all__ = [
     "Values",
     "algorithms",
     "certify",
+    "compare",
     "environments",
     "evaluate",
+    "from_functions",
     "from_gymnasium",
     "load_model",
     "load_policy",
     "make",
     "register_envs",
+    "report",
     "save_model",
     "solve",
     "sweep",
     "train",
     "train_many",
+    "verify",
 ]

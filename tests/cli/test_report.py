@@ -36,6 +36,7 @@ UNUSUAL: dict[str, Any] = {
     "certificates": 3,
     "measure_every": 2,
     "records": 12,
+    "evaluation_episodes": 3,
 }
 
 

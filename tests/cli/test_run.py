@@ -98,6 +98,7 @@ def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> Non
         certificates=3,
         measure_every=2,
         records=50,
+        evaluation_episodes=3,
     )
     changed = {name for name in settings() if getattr(config, name) != getattr(RunConfig(), name)}
     assert changed == settings().keys()  # so that a new setting has to be added here

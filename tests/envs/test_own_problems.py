@@ -92,14 +92,17 @@ def test_commands_take_files_and_functions(module: str, tmp_path: Path) -> None:
     assert "episodes" in text
 
 
-def test_sweeps_and_comparisons_take_model_files_but_no_code(module: str, tmp_path: Path) -> None:
+def test_sweeps_take_model_files_but_code_only_if_it_is_allowed(module: str, tmp_path: Path) -> None:
     file = str(save_model(make("factored").tabular(), tmp_path / "factored.npz"))
     algorithm = [{"name": "opdop"}]
     spec = opdop.Spec.of({"episodes": 20, "seeds": 2, "problem": [{"name": file}], "algorithm": algorithm})
     assert [execute(job).config.problem for job in spec.jobs()] == [file, file]
-    for name, words in ((f"{module}:make_problem", "expected one of"), ("missing.npz", "there is no file missing.npz")):
-        with pytest.raises(OpdopError, match=words):
-            opdop.Spec.of({"episodes": 20, "seeds": 1, "problem": [{"name": name}], "algorithm": algorithm})
+    with pytest.raises(OpdopError, match=r"there is no file missing\.npz"):
+        opdop.Spec.of({"episodes": 20, "seeds": 1, "problem": [{"name": "missing.npz"}], "algorithm": algorithm})
+    text = f'seeds = 1\n[[problem]]\nname = "{module}:make_problem"'
+    with pytest.raises(OpdopError, match="a spec runs no code unless that is allowed: --allow-code"):
+        opdop.Spec.parse(text)
+    assert len(opdop.Spec.parse(text, allow_code=True)) == 1
 
 
 def test_notebooks_show_problems_and_optima_in_own_units() -> None:

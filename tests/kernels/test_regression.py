@@ -176,6 +176,6 @@ def test_widths_narrowed_row_by_row_are_fresh_quadratic_forms(seed: int, d: int,
     for _ in range(50):
         x = rng.normal(size=d)
         growth = add_row(x, gram, inverse, direction)
-        lstd._narrow(varphi, direction, growth, width)
+        lstd._narrow(varphi, direction, growth, np.empty_like(width), width)
     fresh = np.einsum("ip,ik,kp->p", varphi, np.linalg.inv(gram), varphi)
     np.testing.assert_allclose(width, fresh, rtol=1e-9, atol=1e-12)

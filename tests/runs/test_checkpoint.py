@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opdop import Episode, InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
+from opdop import InvalidParameterError, ModelSimulator, OpdopError, Run, Task, make, train
 from opdop.model.features import one_hot
 from opdop.runs import CHECKPOINT, DamagedFileError, Progress, RunConfig, interrupts, read_config
 from opdop.runs.checkpoint import KIND
@@ -469,13 +469,6 @@ def test_a_full_disk_ends_the_run_and_keeps_the_last_checkpoint(
     assert_same_end(play(tmp_path), whole)
 
 
-class Forgetful:
-    """A simulator that cannot say what its state is."""
-
-    def play(self, policy: Any) -> Episode:
-        raise AssertionError("an episode was played")
-
-
 def test_a_folder_that_cannot_be_written_is_noticed_before_the_first_episode(tmp_path: Path) -> None:
     def no_episode(now: Progress) -> None:
         raise AssertionError("an episode was played")
@@ -483,9 +476,6 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_first_episode(tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(OpdopError, match=r"folder cannot be written: Not a directory"):
         play(tmp_path / "file" / "folder", progress=no_episode)
-    cmdp = make("factored")
-    with pytest.raises(InvalidParameterError, match="Forgetful cannot be checkpointed"):
-        play(tmp_path, problem=Forgetful(), task=Task.of(cmdp, episodes=60), progress=no_episode)
     assert os.listdir(tmp_path) == ["file"]
 
 

@@ -33,6 +33,7 @@ CHANGED: dict[str, Any] = {
     "certificates": 3,
     "measure_every": 2,
     "records": 7,
+    "evaluation_episodes": 3,
 }
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import opdop
 from opdop import Episode, InvalidParameterError, ModelSimulator, Run, Task, make, train
 from opdop.cli.application import app
-from opdop.runs.summary_text import batch_means
+from opdop.runs.realised import batch_means
 from opdop.runs.unknown_model import FIRST_BOUND, PATIENCE, GrowingBound
 
 
@@ -161,4 +161,4 @@ def test_summary_gives_realised_totals_with_intervals_that_contain_the_true_valu
 def test_summary_of_a_known_model_names_the_optimum() -> None:
     run = train("inventory", episodes=100)
     assert "dollars at the optimum" in run.summary()
-    assert "<pre>inventory" in run._repr_html_()
+    assert "<b>inventory: 100 episodes" in run._repr_html_()

@@ -41,7 +41,7 @@ from opdop.model.validation import (
 from opdop.planning import solve
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """What a learner is told: sizes, thresholds and the plan, but never the kernel or the signals.
 
@@ -187,6 +187,11 @@ class Task:
     def num_constraints(self) -> int:
         """I, the number of constraints."""
         return len(self.thresholds)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_states} states, {self.num_actions} actions, {self.horizon} stages"
+        many = f"{self.num_constraints} constraint{'' if self.num_constraints == 1 else 's'}"
+        return f"Task({sizes}, {many}, {self.episodes:,} episodes planned)"
 
     def checked(self, episode: Episode) -> Episode:
         """Return an episode with its arrays as the kernels need them.

@@ -28,6 +28,7 @@ COMMANDS = {
     "check": ("check", "Validate a model, and say what to know before a run."),
     "algorithms": ("problems", "List the algorithms and the presets of constants."),
     "run": ("run", "Train on a problem and show the result."),
+    "policy": ("policy", "Save a policy of a run as a file that acts elsewhere."),
     "certify": ("certify", "Say what data alone prove about a policy."),
     "sweep": ("sweeps", "Make many runs: problems x algorithms x seeds."),
     "runs": ("sweeps", "List the runs of a sweep."),
@@ -125,6 +126,7 @@ def commands(
       opdop algorithms                    algorithms and presets of constants
       opdop run factored --episodes 2e4   trains, and shows the result
       opdop run factored --until 0.05 --out RUN   until a policy is certified
+      opdop policy RUN --out policy.json   the policy of a run, for production
       opdop certify RUN                   what the data of a run prove
       opdop certify LOG.csv --task FILE   what a log proves, and a policy from it
       opdop sweep spec.toml --out DIR     many runs, on all cores

@@ -64,6 +64,14 @@ def certify(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the fresh episodes.")] = 0,
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The run's own problem, FILE.py:FUNCTION, which plays the fresh episodes.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save the certified policy: .npz or .json.", show_default=False),
@@ -95,6 +103,7 @@ def certify(
       opdop certify runs/first --delta 0.001 --budget 5.5
       opdop certify runs/first --policy recommended --out best.json
       opdop certify runs/first --policy best.json --episodes 2000
+      opdop certify runs/own --episodes 500 --problem my_module.py:make_simulator
       opdop certify log.csv --task task.toml --out best.npz
       opdop certify log.parquet --horizon 10 --states 11 --actions slow,fast
           --budget cost=5 --range reward=-20:0 --stationary --out best.npz
@@ -117,9 +126,11 @@ def certify(
     if os.path.isdir(data) or data.name == "run.npz":
         _refuse(ctx, ("task", *_LOG_OPTIONS), f"{data} is a run, which says that itself")
         limits = [*(budgets or []), *(thresholds or [])]
-        found, facts = _of_run(data, policy, delta, limits, stationary, episodes, seed)
+        if problem is not None and episodes is None:
+            raise InvalidParameterError("--problem plays fresh episodes; expected --episodes N with it.")
+        found, facts = _of_run(data, policy, delta, limits, stationary, episodes, seed, problem)
     else:
-        _refuse(ctx, ("episodes", "seed"), f"{data} is a log, and there is nothing to play")
+        _refuse(ctx, ("episodes", "seed", "problem"), f"{data} is a log, and there is nothing to play")
         if task is not None:
             _refuse(ctx, (*_LOG_OPTIONS, "budgets", "thresholds"), "--task says that")
             from opdop.runs.log_task import read_task
@@ -163,11 +174,13 @@ def _of_run(
     stationary: bool | None,
     episodes: str | None,
     seed: int,
+    problem: str | None,
 ) -> tuple[dict[str, Certificate], dict[str, Any]]:
     """Return the certificates of a saved run's policies, by their names, and facts about the run."""
     from opdop.runs import Run, certify
 
     run = Run.load(folder if os.path.isdir(folder) else folder.parent)
+    player = run if problem is None else _player(run, problem)
     bounds = _thresholds(run, limits) if limits else None
     names = _NAMED if policy is None and episodes is None else (policy or "recommended",)
     found: dict[str, Certificate] = {}
@@ -180,10 +193,22 @@ def _of_run(
                 continue
             if wanted == "recommended":
                 wanted = certify(run, wanted, stationary=stationary, **given).policy
-            found[name] = certify(run, wanted, episodes=count("episodes", episodes), seed=seed, **given)
+            elif isinstance(wanted, str):
+                wanted = run.policy_of(wanted)
+            given |= {"display": run.display, "noisy": run.config.noisy}
+            found[name] = certify(player, wanted, episodes=count("episodes", episodes), seed=seed, **given)
     played = int(run.episodes[-1])
     data = None if run.observations is None or episodes is not None else run.observations.as_declared(stationary)
     return found, _facts(folder, run.config.problem, data, found, played)
+
+
+def _player(run: Run, problem: str) -> Any:
+    """Return the run's own problem or simulator, made by the function that the user names."""
+    from opdop.envs import make_trainable
+
+    if problem != run.config.problem:
+        raise InvalidParameterError(f"the run is of {run.config.problem!r}, and --problem is {problem!r}.")
+    return make_trainable(problem, **run.config.problem_parameters)
 
 
 def _of_log(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ from opdop.model import InvalidParameterError
 
 if TYPE_CHECKING:
     from opdop.report.summary.groups import Collection
-    from opdop.sweeps.spec import Spec
 
 _FAILED = 1
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")]
@@ -51,11 +50,10 @@ def report(
 
     Runs that differ only in their seed are one group; groups of one problem are
     compared. A run that cannot be read is listed with its error. Runs whose model
-    is not known have no optimum to be compared with: if there are no others, their
-    realised totals are printed instead.
+    is not known have no optimum to be compared with: they are shown with realised
+    totals, moving averages with intervals, and certified bounds.
     """
-    if not _say_realised(folder):
-        _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
+    _write(_read(folder), out or folder / "report.html", figures=figures, show_page=show_page)
 
 
 @app.command()
@@ -90,11 +88,19 @@ def compare(
     This is a sweep and a report in one line. If it is interrupted, the same
     command continues; with more seeds it makes only the new runs.
     """
+    from opdop.envs import parse
+    from opdop.report.comparison import comparison_spec, usual_folder
     from opdop.report.terminal.sweep_tables import SweepWatch
     from opdop.sweeps.sweep import run_sweep
 
-    spec = _spec(name, algorithms, seeds, episodes, preset, settings or [], parameters or [])
-    folder = out or Path("comparisons") / Path(name).name
+    chosen = [each.strip() for each in algorithms.split(",") if each.strip()]
+    if not chosen:
+        raise InvalidParameterError(f"--algorithms is {algorithms!r}; expected names, as in opdop,oppo.")
+    values = parse(name, settings or [])
+    spec = comparison_spec(
+        name, chosen, seeds, count("episodes", episodes), preset, values, parameter_values(parameters or [])
+    )
+    folder = out or usual_folder(name)
     with SweepWatch(PlainConsole(errors=True)) as watch:
         try:
             made = run_sweep(spec, folder, workers=workers, progress=watch)
@@ -110,58 +116,6 @@ def compare(
     if failed:
         say(f"{failed} of {len(made.jobs)} runs failed: see {folder / 'failed'}", errors=True)
         raise typer.Exit(_FAILED)
-
-
-def _spec(
-    name: str, algorithms: str, seeds: int, episodes: str, preset: str, settings: list[str], parameters: list[str]
-) -> Spec:
-    """Return the sweep that makes the runs of a comparison."""
-    from opdop.envs import environments, make, parse
-    from opdop.sweeps.spec import Spec
-
-    if name not in environments():
-        make(name)  # raises, with a suggestion, if it is no model file either
-    chosen = [each.strip() for each in algorithms.split(",") if each.strip()]
-    if not chosen:
-        raise InvalidParameterError(f"--algorithms is {algorithms!r}; expected names, as in opdop,oppo.")
-    entries = [_entry(each, preset) for each in chosen]
-    if parameters:
-        entries = [{**each, "parameters": parameter_values(parameters)} for each in entries]
-    return Spec.of(
-        {
-            "episodes": count("episodes", episodes),
-            "seeds": seeds,
-            "problem": [{"name": name, **_plain(parse(name, settings))}],
-            "algorithm": entries,
-        }
-    )
-
-
-def _entry(chosen: str, preset: str) -> dict[str, Any]:
-    """Return the algorithm and the preset that NAME, NAME:PRESET or doubling:NAME:PRESET chooses.
-
-    >>> _entry("oppo", "practical"), _entry("doubling:opdop:paper", "practical")
-    ({'name': 'oppo', 'preset': 'practical'}, {'name': 'doubling:opdop', 'preset': 'paper'})
-    """
-    words = chosen.split(":")
-    algorithm = 2 if words[0] == "doubling" else 1
-    return {"name": ":".join(words[:algorithm]), "preset": ":".join(words[algorithm:]) or preset}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters in the form of a spec: "none" for None, and a list in a list, as a plain list is a grid."""
-    listed = {key: [list(value)] if isinstance(value, tuple) else value for key, value in values.items()}
-    return {key: "none" if value is None else value for key, value in listed.items()}
-
-
-def _say_realised(folder: Path) -> bool:
-    """Print the realised totals of the runs in a folder, and return True, if no run's model is known."""
-    from opdop.report.summary.groups import realised_runs
-
-    found = realised_runs(folder)
-    for place, run in found.items():
-        say(f"{place}: {run.summary()}" if len(found) > 1 else run.summary())
-    return bool(found)
 
 
 def _read(folder: Path) -> Collection:

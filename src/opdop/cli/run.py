@@ -18,18 +18,21 @@ from opdop.model import InvalidParameterError, OpdopError
 from opdop.runs.config import DEFAULT_EPISODES, RunConfig
 
 if TYPE_CHECKING:
-    from opdop.model import Problem
+    from opdop.model import DescribedSimulator, Problem
     from opdop.runs import Run
+
+    Played = Problem | DescribedSimulator
 
 
 _SOON = 1.0  # seconds in which compiled kernels are loaded; what takes longer is being compiled
+_SIMULATOR_EPISODES = 5000  # by default, where the model is not known
 _CERTIFICATES, _QUICK = 25, 10_000  # by default, for one constraint and at most so many stages x states x actions
 _RUN_FILES = ("run.npz", "history.parquet", "figure.svg", "figure.png", "summary.json")
 
 
 @app.command()
 @with_settings(
-    episodes=f"{DEFAULT_EPISODES}, or 5000 if states are continuous",
+    episodes=f"{DEFAULT_EPISODES}, or {_SIMULATOR_EPISODES} if states are continuous or the model is not known",
     certificates=f"{_CERTIFICATES} if they are quick to make, otherwise 0",
 )
 def run(
@@ -65,14 +68,18 @@ def run(
       opdop run media-streaming -k 1e6 --until '0.5 steps' --out runs/good
       opdop run media-streaming -k 2e4 --out runs/first
       opdop run --resume runs/first
+      opdop run my_module.py:make_simulator --out runs/own
+      opdop run my_module.py:make_simulator --resume runs/own
       opdop run factored -k 2e4 --json | jq '.regret.per_episode.own'
 
     The learner sees only the episodes that it plays. Its policies are evaluated
-    exactly on the true model. The certificate says what the data alone prove
-    about them; with --until the run ends once that is good enough.
+    exactly on the true model; where a function returns a simulator, whose model
+    is not known, realised totals are shown instead. The certificate says what the
+    data alone prove; with --until the run ends once that is good enough.
 
     With --out the run is saved every few seconds. An interrupted run continues
-    with --resume and ends with the same result, bit for bit.
+    with --resume and ends with the same result, bit for bit. Code is never run
+    because a folder names it: name the function of your own again.
     """
     if figure is not None:
         from opdop.report import figures
@@ -82,8 +89,11 @@ def run(
         raise InvalidParameterError("--bound draws into a figure; expected --figure FILE with it.")
     folder = resume or out
     if resume is not None:
-        _refuse_others(ctx, {"resume", "as_json", "figure", "bound"})
-        found, complete = _resume(resume)
+        from opdop.envs.own_problems import is_code
+
+        functions = {"name"} if name is not None and is_code(name) else set()
+        _refuse_others(ctx, {*functions, "resume", "as_json", "figure", "bound"})
+        found, complete = _resume(resume, name)
     elif name is None:
         raise InvalidParameterError("no problem is named; expected opdop run NAME, or opdop run --resume DIR.")
     else:
@@ -91,17 +101,18 @@ def run(
         if bound:
             _check_bound(config, problem)
         found, complete = _train(config, problem, out)
-    from opdop.report.summary.run_summary import RunSummary
+    from opdop.report.summary.realised_summary import RealisedSummary, summary_of
     from opdop.report.terminal import tables
+    from opdop.report.terminal.realised_page import realised_page
 
-    summary = RunSummary(found)
+    summary = summary_of(found)
     if figure is not None:
         with busy("drawing"):
-            figures.save(figures.run_figure(found, bound=bound), figure)
+            figures.save(_figure(found, bound=bound), figure)
     if as_json:
         print_json(summary.record())
         return
-    show(console(), tables.run_page(summary))
+    show(console(), realised_page(summary) if isinstance(summary, RealisedSummary) else tables.run_page(summary))
     typer.echo()
     if complete:
         say(f"nothing to do: the run in {folder} is complete; above is its result")
@@ -111,26 +122,43 @@ def run(
         say(f"figure saved to {figure}")
 
 
-def _asked(name: str, given: dict[str, Any]) -> tuple[RunConfig, Problem]:
-    """Return the configuration that the options ask for, and the problem."""
-    from opdop.envs import make, parse
+def _figure(found: Run, *, bound: bool = False) -> Any:
+    """Return the figure of a run, its model known or not."""
+    from opdop.report import figures
+
+    if found.optimum is None:
+        return figures.realised_figure(found)
+    return figures.run_figure(found, bound=bound)
+
+
+def _asked(name: str, given: dict[str, Any]) -> tuple[RunConfig, Played]:
+    """Return the configuration that the options ask for, and the problem or simulator."""
+    from opdop.envs import make_trainable, parse
 
     parameters = parse(name, given.pop("problem_parameters", []))
-    problem = make(name, **parameters)
-    given = {"episodes": problem.usual_episodes, "certificates": _usual_certificates(problem, given), **given}
+    problem = make_trainable(name, **parameters)
+    usual = getattr(problem, "usual_episodes", _SIMULATOR_EPISODES)
+    given = {"episodes": usual, "certificates": _usual_certificates(problem, given), **given}
     return RunConfig(problem=name, problem_parameters=parameters, **given), problem
 
 
-def _usual_certificates(problem: Problem, given: dict[str, Any]) -> int:
+def _usual_certificates(problem: Played, given: dict[str, Any]) -> int:
     """Return at how many sizes of the data certificates are recorded if the user does not say it."""
+    from opdop.model import Problem
+
     if problem.num_states == math.inf or "lstd" in given.get("algorithm", ""):
         return 0
-    H, S, A = (cmdp := problem.tabular()).horizon, cmdp.num_states, cmdp.num_actions
-    return _CERTIFICATES if cmdp.num_constraints == 1 and H * S * A <= _QUICK else 0
+    sizes: Any = problem.tabular() if isinstance(problem, Problem) else problem
+    quick = sizes.horizon * sizes.num_states * sizes.num_actions <= _QUICK
+    return _CERTIFICATES if len(sizes.thresholds) == 1 and quick else 0
 
 
-def _check_bound(config: RunConfig, problem: Problem) -> None:
+def _check_bound(config: RunConfig, problem: Played) -> None:
     """Refuse --bound before a long run if there will be no bound to draw."""
+    from opdop.model import Problem
+
+    if not isinstance(problem, Problem):
+        raise InvalidParameterError(f"the model of {config.problem} is not known, and no bound is drawn without one.")
     if config.preset != "certified":
         raise InvalidParameterError(
             f"preset {config.preset!r} has no bound to draw; use --preset certified with --bound."
@@ -141,7 +169,7 @@ def _check_bound(config: RunConfig, problem: Problem) -> None:
         )
 
 
-def _train(config: RunConfig, problem: Problem, folder: Path | None) -> tuple[Run, bool]:
+def _train(config: RunConfig, problem: Played, folder: Path | None) -> tuple[Run, bool]:
     """Train with a progress bar, save the run, and return it and whether it was complete before.
 
     If it is interrupted, say how to resume it, and end the program.
@@ -167,17 +195,20 @@ def _train(config: RunConfig, problem: Problem, folder: Path | None) -> tuple[Ru
     raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
 
 
-def _compile(config: RunConfig, problem: Problem) -> None:
+def _compile(config: RunConfig, problem: Played) -> None:
     """Train for one episode, which loads the kernels that the run needs, or compiles them if that was never done.
 
-    This is done in another thread, so that the main thread can say so and can be interrupted.
+    This is done in another thread, so that the main thread can say so and can be interrupted. A simulator is not
+    played for it: that may take long, and moves its random stream.
     """
+    from opdop.model import Problem
     from opdop.runs import execute
+    from opdop.runs.unknown_model import StandIn
 
+    first = config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes, evaluation_episodes=0)
     with ThreadPoolExecutor(1) as worker:
-        done = worker.submit(
-            execute, config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes), problem
-        )
+        played = problem if isinstance(problem, Problem) else StandIn(problem)
+        done = worker.submit(execute, first, played, progress=False)
         try:
             done.result(timeout=_SOON)
         except TimeoutError:
@@ -185,10 +216,10 @@ def _compile(config: RunConfig, problem: Problem) -> None:
                 done.result()
 
 
-def _resume(folder: Path) -> tuple[Run, bool]:
+def _resume(folder: Path, name: str | None) -> tuple[Run, bool]:
     """Return the run that is saved in a folder, played to its end, and whether it was complete before."""
-    from opdop.envs import environments, make
-    from opdop.envs.own_problems import is_data_file  # code that a folder names is never run
+    from opdop.envs import make_trainable
+    from opdop.envs.own_problems import is_code
     from opdop.runs import CHECKPOINT, DamagedFileError, Run, read_config
 
     if not os.path.exists(folder / CHECKPOINT):
@@ -204,12 +235,19 @@ def _resume(folder: Path) -> tuple[Run, bool]:
         found = None  # not there yet, or damaged: it will be written again
     if found is not None and found.config == config:
         return found, _make_whole(folder, found)
-    if (config.problem not in environments() and not is_data_file(config.problem)) or config.preset is None:
+    if config.preset is None:
         raise InvalidParameterError(
-            f"the run in {str(folder)!r} is of {config.algorithm!r} on {config.problem!r}, which are not both opdop's "
-            f"own; resume it where it was started: opdop.train(..., checkpoint={str(folder)!r})."
+            f"the run in {str(folder)!r} is of a learner of your own, {config.algorithm!r}; resume it where it was "
+            f"started: opdop.train(..., checkpoint={str(folder)!r})."
         )
-    return _train(config, make(config.problem, **config.problem_parameters), folder)
+    if is_code(config.problem) and name != config.problem:  # code is not run because a folder names it
+        raise InvalidParameterError(
+            f"the run in {str(folder)!r} is of {config.problem!r}, a function or a model of your own, and no code is "
+            f"run because a folder names it. If it is yours: opdop run {shlex.quote(config.problem)} --resume "
+            f"{shlex.quote(str(folder))}. If it was made in Python, resume it where it was started: "
+            f"opdop.train(..., checkpoint={str(folder)!r})."
+        )
+    return _train(config, make_trainable(config.problem, **config.problem_parameters), folder)
 
 
 def _make_whole(folder: Path, found: Run) -> bool:
@@ -226,11 +264,11 @@ def _make_whole(folder: Path, found: Run) -> bool:
 def _save_run(folder: Path, found: Run) -> None:
     """Write all files of a run into its folder, each whole or not at all, and at the end their checksums."""
     from opdop.report import figures
-    from opdop.report.summary.run_summary import RunSummary
+    from opdop.report.summary.realised_summary import summary_of
     from opdop.runs.files import write_checksums, write_whole
 
-    drawn = figures.run_figure(found)
-    text = to_json(RunSummary(found).record())
+    drawn = _figure(found)
+    text = to_json(summary_of(found).record())
     found.save(folder)
     write_whole(folder / "summary.json", text)
     for file in ("figure.svg", "figure.png"):

@@ -17,7 +17,7 @@ from opdop.cli.application import INTERRUPTED, WRONG, app
 from opdop.cli.options import AsJson
 from opdop.cli.output import busy, complain, console, print_json, say, show
 from opdop.model.validation import printable
-from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, runs_table
+from opdop.report.terminal.sweep_tables import SweepWatch, clock, failures_text, kinds_table, realised_table, runs_table
 from opdop.sweeps import InvalidSpecError, Listing, Spec, SweepError, group_of, key_of, list_runs, run_sweep
 from opdop.sweeps.store import Store
 from opdop.sweeps.summaries import read_summaries
@@ -43,6 +43,9 @@ def sweep(
         typer.Option(metavar="ADDRESS", help="Use the workers of this Dask scheduler.", show_default=False),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Let the spec name functions, FILE.py:FUNCTION, and run them.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="List the kinds of runs, and try one of each.")] = False,
 ) -> None:
     """Make many runs: problems x algorithms x constants x seeds.
@@ -69,6 +72,7 @@ def sweep(
       opdop sweep spec.toml --out results/first
       opdop sweep spec.toml --out results/first --workers 8
       opdop sweep spec.toml --out results/first --retry-failed
+      opdop sweep own.toml --out results/own --allow-code
       opdop sweep spec.toml --out results/first --scheduler tcp://10.0.0.1:8786
       opdop runs results/first
 
@@ -79,7 +83,7 @@ def sweep(
     status is then 1.
     """
     try:
-        asked = Spec.read(spec)
+        asked = Spec.read(spec, allow_code=allow_code)
     except InvalidSpecError as error:
         complain(f"{error.origin} has {len(error.errors)} error{'s' if len(error.errors) > 1 else ''}:")
         for each in error.errors:
@@ -107,15 +111,18 @@ def sweep(
     if words:
         finished, _ = read_summaries(Store(out), map(key_of, asked.jobs()))  # the progress shown last may be older
         done = f"{len(finished)} of {len(asked)} runs are done"
-        screen.print(Text(f"{words}: {done}; go on with: {_command(spec, out, workers, scheduler)}"), soft_wrap=True)
+        screen.print(
+            Text(f"{words}: {done}; go on with: {_command(spec, out, workers, scheduler, allow_code)}"), soft_wrap=True
+        )
         raise typer.Exit(status if isinstance(status, int) else INTERRUPTED)
     _conclude(made.listing(), out, tried=retry_failed)
 
 
-def _command(spec: Path, out: Path, workers: int | None, scheduler: str | None) -> str:
+def _command(spec: Path, out: Path, workers: int | None, scheduler: str | None, allow_code: bool) -> str:
     words = ["opdop", "sweep", str(spec), "--out", str(out)]
     words += [] if workers is None else ["--workers", str(workers)]
     words += [] if scheduler is None else ["--scheduler", scheduler]
+    words += ["--allow-code"] if allow_code else []
     return shlex.join(words)
 
 
@@ -150,8 +157,14 @@ def _conclude(made: Listing, out: Path, *, tried: bool) -> None:
 
 def _show_results(found: Listing, screen: Console, *, kinds: bool) -> None:
     """Print the finished runs as a table, and then those that failed."""
-    if found.finished:
-        show(screen, (kinds_table if kinds else runs_table)(found.finished))
+    known = {key: about for key, about in found.finished.items() if about["optimum"] is not None}
+    realised = {key: about for key, about in found.finished.items() if about["optimum"] is None}
+    if known:
+        show(screen, (kinds_table if kinds else runs_table)(known))
+        typer.echo()
+    if realised:
+        show(screen, realised_table(realised, kinds=kinds))
+        say("The models of these runs are not known: their totals are realised.")
         typer.echo()
     if found.failed:
         screen.print(failures_text(found.failed), soft_wrap=True)
@@ -182,7 +195,8 @@ def runs(
 
     DIR is the folder of `opdop sweep --out` or `opdop run --out`, or a folder of
     several of the latter. Reward, violation and hard violation are per episode,
-    on average over all episodes, in the problem's own units.
+    on average over all episodes, in the problem's own units. Runs whose model is
+    not known have realised totals instead, in a table of their own.
     """
     found = list_runs(folder)
     if as_json:

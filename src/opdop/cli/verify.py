@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,11 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from opdop.cli.application import app
 from opdop.cli.options import AsJson, FailureProbability, Noisy, Preset
 from opdop.cli.output import busy, console, count, print_json, show
-from opdop.envs import make, parse
+from opdop.envs import parse
 from opdop.model import InvalidParameterError
 from opdop.report.terminal import verification_tables as tables
 from opdop.report.terminal.progress_bar import ProgressBar
-from opdop.theory import CoverageStudy, Simulation, coverage, coverage_simulations, standard_simulations
+from opdop.theory import CoverageStudy, coverage
+from opdop.theory.problems import chosen_simulations
 from opdop.theory.verification import verify as verify_simulations
 
 CHECK_FAILED = 1  # exit status
@@ -89,7 +90,12 @@ def verify(
 
     Exit status: 0 all checks passed; 1 one failed; 2 a wrong name or value.
     """
-    simulations = _simulations(names or [], settings or [], algorithm, preset, noisy, only_optimism)
+    if settings and len(names or []) > 1:
+        raise InvalidParameterError("--set needs one problem; expected opdop verify NAME --set KEY=VALUE.")
+    with busy("solving"):
+        parameters = parse((names or [""])[0], settings) if settings and names else dict.fromkeys(settings or [])
+        chosen: list[Any] = list(names or [])
+        simulations = chosen_simulations(chosen, parameters, algorithm, preset, noisy, only_optimism)
     runs = seeds if seeds is not None else (25 if only_optimism else 3)
     length = count("episodes", episodes) if episodes is not None else (2000 if only_optimism else 300)
     if markdown is not None and not os.path.isdir(markdown.absolute().parent):
@@ -113,25 +119,6 @@ def verify(
         show(console(), page)
     if found.failed:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _simulations(
-    names: list[str], settings: list[str], algorithm: str | None, preset: str, noisy: bool, only_optimism: bool
-) -> list[Simulation]:
-    if only_optimism and preset != "certified":
-        raise InvalidParameterError(
-            f"--coverage checks a guarantee, and preset {preset!r} does not guarantee optimism; expected certified."
-        )
-    with busy("solving"):
-        if names:
-            if settings and len(names) > 1:
-                raise InvalidParameterError("--set needs one problem; expected opdop verify NAME --set KEY=VALUE.")
-            models = [make(name, **parse(name, settings)) for name in names]
-            return [Simulation.of(model, algorithm=algorithm, noisy=noisy, preset=preset) for model in models]
-        given = {"--set": bool(settings), "--algorithm": algorithm is not None, "--noisy": noisy}
-        for option in (option for option, there in given.items() if there):
-            raise InvalidParameterError(f"{option} needs a problem; expected opdop verify NAME {option}.")
-        return coverage_simulations() if only_optimism else standard_simulations(preset)
 
 
 @contextmanager

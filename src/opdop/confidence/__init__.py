@@ -1,6 +1,7 @@
 """What the data allow: confidence sets, optimistic and pessimistic values, certificates."""
 
 from opdop.confidence.certificate import Certificate, Certifier
+from opdop.confidence.fresh_episodes import Evaluation
 from opdop.confidence.linear_set import LinearSet
 from opdop.confidence.logs import count_transitions
 from opdop.confidence.markov_policy import KernelSet, optimistic_policy, reaching_policy
@@ -14,6 +15,7 @@ __all__ = [
     "Certificate",
     "Certifier",
     "ConfidenceSet",
+    "Evaluation",
     "KernelSet",
     "LinearSet",
     "Observations",

@@ -12,6 +12,7 @@ import numpy as np
 from opdop.confidence.optimism import plan_optimistically
 from opdop.confidence.sets import ConfidenceSet, Planner, UncertainPair
 from opdop.model import Display, InfeasibleError, PolicyMixture, Quantity, TabularPolicy
+from opdop.model.html_tables import html_table
 from opdop.model.validation import Floats
 from opdop.planning.optimum import FEASIBILITY
 
@@ -21,7 +22,7 @@ _ROUNDS = 5  # plans with other margins
 _PAIRS = 10  # uncertain pairs that a certificate names
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """What holds for a policy with probability 1 - failure_probability, from data alone.
 
@@ -126,6 +127,16 @@ class Certificate:
 
     def __str__(self) -> str:
         return " ".join(self.sentences())
+
+    def __repr__(self) -> str:
+        kept = "keeps every constraint" if self.keeps_constraints else "not certified to keep every constraint"
+        return f"Certificate({self.display.name!r}: {kept}, with probability {1.0 - self.failure_probability:g})"
+
+    def _repr_html_(self) -> str:
+        reward, *others = self.display.quantities
+        rows = [[q.name, _bound(q, float(low))] for q, low in zip(others, self.utility_lower, strict=True)]
+        rows.append([reward.name, _bound(reward, self.reward_lower)])
+        return html_table(repr(self), rows, f"{self} From {self.basis}.", heads=("per episode", "certified"))
 
     def _optimality(self, reward: Quantity) -> str:
         if self.optimum_upper == math.inf:

@@ -102,6 +102,10 @@ class Observations:
         self._check_signals()
         self._check_possible()
 
+    def __repr__(self) -> str:
+        sizes = f"{self.num_states} states, {self.num_actions} actions, {self.horizon} stages"
+        return f"Observations({int(self.seen.sum()) - self.declared:,} transitions; {sizes})"
+
     @property
     def num_constraints(self) -> int:
         """I, the number of constraints."""

@@ -1,7 +1,17 @@
 """Problems that ship, one file each, found by a registry."""
 
 from opdop.envs.named_problems import solve
-from opdop.envs.registry import Environment, Parameter, Value, environment, environment_of, environments, make, parse
+from opdop.envs.registry import (
+    Environment,
+    Parameter,
+    Value,
+    environment,
+    environment_of,
+    environments,
+    make,
+    make_trainable,
+    parse,
+)
 
 __all__ = [
     "Environment",
@@ -11,6 +21,7 @@ __all__ = [
     "environment_of",
     "environments",
     "make",
+    "make_trainable",
     "parse",
     "solve",
 ]

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opdop.envs.registry import Environment, Parameter
-from opdop.model import InvalidModelError, InvalidParameterError, Problem
+from opdop.envs.registry import Environment, Parameter, environments
+from opdop.model import DescribedSimulator, InvalidModelError, InvalidParameterError, Problem
 from opdop.model.model_files import SUFFIXES, load_model
 from opdop.model.validation import call, printable, shown
 
@@ -42,6 +42,11 @@ def find_own(name: str) -> Environment | None:
 def is_data_file(name: str) -> bool:
     """Return whether a name is that of a model file, which holds data only."""
     return Path(name).suffix in SUFFIXES
+
+
+def is_code(name: str) -> bool:
+    """Return whether a name means a function to be run: neither a shipped problem nor a model file."""
+    return not is_data_file(name) and name not in environments()
 
 
 def _function(name: str, place: str, function: str) -> Callable[..., Any]:
@@ -80,7 +85,7 @@ def _environment(name: str, function: Callable[..., Any]) -> Environment:
         parameters[key] = replace(about, type=kind, default=found.default)
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
 
-    def build(**given: Any) -> Problem:
+    def build(**given: Any) -> Any:
         values = entry.check(given)
         return _named(call(f"{name}()", lambda: function(**values)), name, values)
 
@@ -88,9 +93,18 @@ def _environment(name: str, function: Callable[..., Any]) -> Environment:
     return entry
 
 
-def _named(problem: Any, name: str, values: dict[str, Any]) -> Problem:
-    """Return a problem that shows the name by which it is found again."""
-    if isinstance(problem, type) or not isinstance(problem, Problem):
-        raise InvalidModelError(f"{name} has returned {shown(problem)}; expected a problem, such as a TabularCMDP.")
-    summary = problem.display.summary
-    return problem.with_display(replace(problem.display, name=name, summary=summary, parameters=values))
+def _named(problem: Any, name: str, values: dict[str, Any]) -> Problem | DescribedSimulator:
+    """Return a problem or a simulator that shows the name by which it is found again."""
+    if isinstance(problem, type) or not isinstance(problem, Problem | DescribedSimulator):
+        raise InvalidModelError(
+            f"{name} has returned {shown(problem)}; expected a problem, such as a TabularCMDP, or a simulator that "
+            "describes itself, such as that of opdop.from_functions."
+        )
+    display = replace(problem.display, name=name, parameters=values)
+    if isinstance(problem, Problem):
+        return problem.with_display(display)
+    try:
+        problem.display = display
+    except Exception as error:  # a foreign object may refuse it with any error
+        raise InvalidModelError(f"the display of what {name} has returned cannot be set.") from error
+    return problem

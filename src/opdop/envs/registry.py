@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from opdop.model import InvalidModelError, InvalidParameterError, Problem, suggestion
+from opdop.model import DescribedSimulator, InvalidModelError, InvalidParameterError, Problem, suggestion
 from opdop.model.validation import call, shown
 
 Value: TypeAlias = bool | int | float | str | tuple[float, ...] | None
@@ -135,7 +135,7 @@ class Environment:
     summary: str
     description: str
     parameters: Mapping[str, Parameter]
-    build: Callable[..., Problem]
+    build: Callable[..., Any]  # -> a Problem; one of your own may also return a DescribedSimulator
 
     def check(self, given: Mapping[str, object]) -> dict[str, Value]:
         """Return the value of every parameter, given or default, or raise InvalidParameterError."""
@@ -236,7 +236,22 @@ def make(name: str, **parameters: object) -> Problem:
     Traceback (most recent call last):
     opdop.model.errors.InvalidParameterError: stages of 'factored' is 0; expected a whole number, at least 1, ...
     """
-    return environment_of(name).build(**parameters)
+    made = make_trainable(name, **parameters)
+    if not isinstance(made, Problem):
+        raise InvalidParameterError(
+            f"{shown(name)} is a simulator, whose model is not known; expected a model. `opdop run`, `opdop.train`, "
+            "sweeps and comparisons take simulators too."
+        )
+    return made
+
+
+def make_trainable(name: str, **parameters: object) -> Problem | DescribedSimulator:
+    """Build and return the problem `name`, or the simulator that a function of your own returns.
+
+    The `parameters` and the errors are those of `make`.
+    """
+    made: Problem | DescribedSimulator = environment_of(name).build(**parameters)
+    return made
 
 
 def parse(name: str, settings: Iterable[str]) -> dict[str, Value]:

@@ -83,7 +83,7 @@ def from_gymnasium(
             horizon=H,
             costs=reader,
             budgets=limits,
-            reward_range=None if reward_range is None else _with_zero("reward_range", reward_range),
+            reward_range=None if reward_range is None else with_zero("reward_range", reward_range),
             cost_range={key: _zero(pair) for key, pair in read_ranges("cost_range", cost_range, reader.names).items()},
             units=units,
             display=display,
@@ -95,7 +95,7 @@ def from_gymnasium(
             f"{name} has no exact model, so opdop cannot know how large a reward is; expected reward_range=(low, high)."
         )
     pairs = read_ranges("cost_range", cost_range, reader.names)
-    ranges = [_with_zero("reward_range", reward_range), *(_zero(pairs[each]) for each in reader.names)]
+    ranges = [with_zero("reward_range", reward_range), *(_zero(pairs[each]) for each in reader.names)]
     words = read_units(units, reader.names)
     maps = signal_maps(reader.names, limits, ranges, words, H)
     return GymnasiumSimulator(
@@ -104,7 +104,7 @@ def from_gymnasium(
         horizon=H,
         costs=reader,
         maps=maps,
-        initial=None if initial is None else _first(initial, space.num_states),
+        initial=None if initial is None else first_states(initial, space.num_states),
         display=Display(name, summary=display.summary, quantities=maps.quantities),
         seed=as_whole("seed", seed),
         resets=as_size("resets", resets),
@@ -140,11 +140,12 @@ def _zero(pair: tuple[float, float] | None) -> tuple[float, float]:
     return min(low, 0.0), max(high, 0.0)
 
 
-def _with_zero(name: str, value: Any) -> tuple[float, float]:
+def with_zero(name: str, value: Any) -> tuple[float, float]:
+    """Return the range of a step's reward, widened to contain 0; raises InvalidModelError if it is no range."""
     return _zero(read_ranges(name, value, ("reward",))["reward"])
 
 
-def _first(initial: Any, S: int) -> Floats:
+def first_states(initial: Any, S: int) -> Floats:
     """Return the distribution of the first state, [S]."""
     if np.ndim(initial) == 0:
         initial = np.eye(1, S, as_whole("initial", initial))[0]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from opdop.interop.gymnasium_costs import CostReader, SignalMaps, Transition
 from opdop.model import Display, Episode, InvalidModelError, Policy, PolicyMixture, Space
+from opdop.model.html_tables import html_table, problem_rows
 from opdop.model.policy import draw_action
 from opdop.model.validation import Floats, as_generator, call, restore_generator, shown
 
@@ -60,8 +61,8 @@ class GymnasiumSimulator:
         self.rest: Floats | None = maps.rest
         self.thresholds, self.noisy = maps.thresholds, True
         self.stationary = True  # a step does not see the stage
-        self.generator = as_generator(seed)
-        env.reset(seed=int(self.generator.integers(2**31)))
+        self.generator: np.random.Generator
+        self.reseed(seed)
         self.first_visits: NDArray[np.int64] | None = None
         if initial is None:
             self.first_visits = self._first_visits(resets)
@@ -121,6 +122,14 @@ class GymnasiumSimulator:
             raise InvalidModelError(f"step() has returned {shown(found)}; expected five entries, or six with a cost.")
         return Transition(observation, action, float(reward), after, bool(terminated), info), bool(truncated), own
 
+    def reseed(self, seed: int) -> None:
+        """Begin the random streams of the actions and of the environment that belong to a seed.
+
+        Raises InvalidParameterError if it is no seed.
+        """
+        self.generator = as_generator(seed)
+        self.env.reset(seed=int(self.generator.integers(2**31)))
+
     def state(self) -> dict[str, Any]:
         """Return the random streams as JSON data; call it between episodes."""
         return {
@@ -133,6 +142,11 @@ class GymnasiumSimulator:
         restore_generator(self.generator, state["actions"])
         restore_generator(self.env.unwrapped.np_random, state["environment"])
 
+    def _repr_html_(self) -> str:
+        """Return the sizes, and each constraint in own units, as notebooks show it."""
+        return html_table(repr(self), problem_rows(self.display, self.thresholds), self.display.summary)
+
     def __repr__(self) -> str:
         sizes = f"{self.num_states} states, {self.num_actions} actions, {self.horizon} stages"
-        return f"GymnasiumSimulator({self.display.name!r}: {sizes}, {len(self.thresholds)} constraints)"
+        many = f"{len(self.thresholds)} constraint{'' if len(self.thresholds) == 1 else 's'}"
+        return f"{type(self).__name__}({self.display.name!r}: {sizes}, {many})"

@@ -8,10 +8,9 @@ Pairs are laid out by action, a*S + x. All sums are in visits, n times a probabi
 
 from __future__ import annotations
 
-from numba.extending import overload
-
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import FEW_PAIRS, CountTable, any_touched, by_form, stored_stage
+from opdop.kernels.parts import overload
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
@@ -24,7 +23,7 @@ def evaluate_ball(counts, policy, q, v):
     compiled(counts, policy, q, v)
 
 
-@overload(evaluate_ball, jit_options={"forceinline": True})
+@overload(evaluate_ball, allocates=False, forceinline=True)
 def _overload_evaluate_ball(counts, policy, q, v):
     def of_table(counts, policy, q, v):
         _evaluate_table(counts, policy, q, v)

@@ -22,6 +22,8 @@ from typing import Any
 import numba
 from numba.core import caching
 
+from opdop.kernels.parts import as_kernel
+
 _DIGEST = 32  # bytes of a SHA-256, at the end of each cache file
 _TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes do not say it again
 
@@ -38,12 +40,10 @@ def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Call
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        compiled = numba.njit(nogil=True, error_model="numpy", _nrt=allocates, **options)(function)
+        chosen = {"nogil": True, "error_model": "numpy", "_nrt": allocates, "no_cfunc_wrapper": True, **options}
+        compiled = as_kernel(numba.njit(**chosen)(function), chosen)
         if cache and hasattr(compiled, "_cache"):  # not if compiling is switched off
-            try:
-                compiled._cache = _Cache(function)
-            except Exception as error:  # Numba finds no folder, and raises what it likes
-                note(f"compiled code is not kept: {error}")
+            compiled._cache = _LateCache(function)
         return compiled
 
     return decorate
@@ -145,6 +145,24 @@ class _CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
     def _dump(self, data: Any) -> bytes:
         content: bytes = super()._dump(data)
         return content + hashlib.sha256(content).digest()
+
+
+class _LateCache:
+    """The cache of a function, looked for when it is first called: to find a folder takes longer than all the rest."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @functools.cached_property
+    def _found(self) -> Any:
+        try:
+            return _Cache(self._function)
+        except Exception as error:  # Numba finds no folder, and raises what it likes
+            note(f"compiled code is not kept: {error}")
+            return caching.NullCache()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import overload
 from opdop.kernels.sums import add_compensated
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
@@ -111,7 +111,7 @@ def evaluate(counts, policy, q, v):
     (_evaluate_table if isinstance(counts, CountTable) else _evaluate_lists)(counts, policy, q, v)
 
 
-@overload(evaluate, jit_options={"forceinline": True})
+@overload(evaluate, allocates=False, forceinline=True)
 def _overload_evaluate(counts, policy, q, v):
     def of_table(counts, policy, q, v):
         _evaluate_table(counts, policy, q, v)
@@ -293,7 +293,7 @@ def _lists_add_expected(counts, h, v, totals):
     _add_listed(counts, stored_stage(h, stages), 0, pairs, v, h + 1, totals)
 
 
-@overload(add_expected)
+@overload(add_expected, allocates=False)
 def _overload_add_expected(counts, h, v, totals):
     return by_form(counts, _table_add_expected, _lists_add_expected)
 
@@ -379,7 +379,7 @@ def count_visits(visits, states, actions, observed):
     (_count_ball_visits if isinstance(visits, BallVisits) else _count_visits)(visits, states, actions, observed)
 
 
-@overload(count_visits, jit_options={"forceinline": True})
+@overload(count_visits, allocates=False, forceinline=True)
 def _overload_count_visits(visits, states, actions, observed):
     def of_ball(visits, states, actions, observed):
         _count_ball_visits(visits, states, actions, observed)
@@ -434,7 +434,7 @@ def _count_transition(counts, row, y):
     counts.taken[1] += 1
 
 
-@overload(observe, jit_options={"forceinline": True})
+@overload(observe, allocates=False, forceinline=True)
 def _overload_observe(counts, states, actions, observed):
     return by_form(counts, _table_observe, _lists_observe)
 
@@ -460,6 +460,6 @@ def _lists_is_full(counts):
     return out_of_room or counts.taken[1] >= counts.table_from
 
 
-@overload(is_full, jit_options={"forceinline": True})
+@overload(is_full, allocates=False, forceinline=True)
 def _overload_is_full(counts):
     return by_form(counts, _table_is_full, _lists_is_full)

@@ -14,7 +14,7 @@ from opdop.kernels.transitions import count_rows, draw, draw_next, empty_values,
 
 _BLOCK = 64  # states whose expectations are computed together
 
-# Arrays are copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
+# Arrays are filled and copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
 
 
 @njit(cache=True, fastmath=False)
@@ -28,7 +28,9 @@ def evaluate(transitions, signals, policy, v):
     H, D = policy.shape[0], v.shape[1]
     rows = count_rows(transitions)
     ahead = np.empty((J, _BLOCK * A))
-    v[:, H % D] = 0.0
+    for j in range(J):
+        for x in range(S):
+            v[j, H % D, x] = 0.0
     for h in range(H - 1, -1, -1):
         first_row = (h * S * A) % rows
         prepare(transitions, v[:, (h + 1) % D])
@@ -53,7 +55,9 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
     rows = count_rows(transitions)
     actions = np.empty((horizon, S), dtype=np.int32)
     v, following = empty_values(transitions, J, S), empty_values(transitions, J, S)
-    v[:] = 0.0
+    for j in range(J):
+        for x in range(S):
+            v[j, x] = 0.0
     q, score = np.empty((J, _BLOCK * A)), np.empty(_BLOCK * A)
     for h in range(horizon - 1, -1, -1):
         v, following = following, v
@@ -62,7 +66,8 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
         for first in range(0, S, _BLOCK):
             states = min(_BLOCK, S - first)
             expect(transitions, first_row + first * A, states * A, following, q)
-            score[:] = 0.0
+            for pair in range(states * A):
+                score[pair] = 0.0
             for j in range(J):
                 signal = signals[j, h % L].ravel()[first * A : (first + states) * A]
                 _add_signal(signal, weights[j], q[j], score)

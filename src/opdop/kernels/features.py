@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import overload
 from opdop.kernels.simd import lay_in_pairs, look_up
 
 # Products may be fused with sums but nothing may be reordered: the same bits wherever a kernel is inlined.
@@ -70,7 +70,7 @@ def _embedded_dimension(form):
     return form.left.shape[0] * form.right.shape[0]
 
 
-@overload(dimension)
+@overload(dimension, allocates=False)
 def _overload_dimension(form):
     return _by_form(form, _table_dimension, _listed_dimension, _embedded_dimension)
 
@@ -91,7 +91,7 @@ def _other_pieces(form, A, S):
     return (1, S) if A * S <= 512 else (A, min(S, 256))
 
 
-@overload(pieces)
+@overload(pieces, allocates=False)
 def _overload_pieces(form, A, S):
     return _by_form(form, _table_pieces, _other_pieces, _other_pieces)
 
@@ -140,7 +140,7 @@ def _embedded_moments(form, v, h, common):
             common[j, r] = total
 
 
-@overload(find_common, jit_options={"fastmath": _EXACT})
+@overload(find_common, fastmath=_EXACT, allocates=False)
 def _overload_find_common(form, v, h, common):
     return _by_form(form, _no_common, _listed_common, _embedded_moments)
 
@@ -210,7 +210,7 @@ def _embedded_integrate(form, v, h, common, first, pairs, phi):
                     out[pair] = row[pair] * factor
 
 
-@overload(integrate, jit_options={"fastmath": _EXACT})
+@overload(integrate, fastmath=_EXACT, allocates=False)
 def _overload_integrate(form, v, h, common, first, pairs, phi):
     return _by_form(form, _table_integrate, _listed_integrate, _embedded_integrate)
 

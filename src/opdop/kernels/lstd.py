@@ -64,24 +64,24 @@ class OneHot(NamedTuple):
     visits: Visits
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def _radius(noise, slack, information, bias):
     return noise * math.sqrt(slack + information) + bias
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def kernel_radius(radii, h, information):
     """Return the radius of the kernel's regression at a stage."""
     return _radius(radii.noise[h], radii.slack, information, radii.bias[h])
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def signal_radius(radii, information):
     """Return the radius of the signals' regression."""
     return _radius(radii.signal_noise, radii.signal_slack, information, radii.signal_bias)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def bonus(radius, form):
     """Return radius * sqrt(form); a quadratic form is negative only by rounding."""
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
@@ -91,14 +91,23 @@ def bonus(radius, form):
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     J = q.shape[0]
-    H, A, S = policy.shape
+    _, A, S = policy.shape
     d1, d2 = dimension(state.form), state.varphi.shape[0]
     parts, block = pieces(state.form, A, S)
     room = block * A // parts
-    flat_q = q.reshape(J, H, A * S)
     phi, common = np.empty((J, d1, room)), empty_common(state.form, J, S)
     certain, forms = np.empty(room), np.empty(room)
     w, u = np.empty((J, d1)), np.empty((J, d2))
+    _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u)
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False)
+def _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u):
+    """Evaluate a policy; the last six arrays are room, see `evaluate_linear`."""
+    J = q.shape[0]
+    H, A, S = policy.shape
+    parts, block = pieces(state.form, A, S)
+    flat_q = q.reshape(J, H, A * S)
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
@@ -138,12 +147,19 @@ def evaluate_linear(state, policy, q, v):
 @njit(cache=True, fastmath=_EXACT)
 def observe_linear(state, v, states, actions, observed):
     """Add one episode to the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
-    J, H = observed.shape
-    S = v.shape[2]
+    J, S = observed.shape[0], v.shape[2]
     d1, d2 = dimension(state.form), state.varphi.shape[0]
     phi, common = np.empty((J, d1, 1)), empty_common(state.form, J, S)
     x, direction = np.empty(d1), np.empty(d1)
-    f, along = np.empty(d2), np.empty(d2)
+    f, along, reach = np.empty(d2), np.empty(d2), np.empty(state.varphi.shape[1])
+    _observe_stages(state, v, states, actions, observed, phi, common, x, direction, f, along, reach)
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False)
+def _observe_stages(state, v, states, actions, observed, phi, common, x, direction, f, along, reach):
+    """Add one episode to the regressions; the last seven arrays are room, see `observe_linear`."""
+    J, H = observed.shape
+    S, d1, d2 = v.shape[2], x.shape[0], f.shape[0]
     for h in range(H):
         pair = actions[h] * S + states[h]
         if h < H - 1:
@@ -170,20 +186,21 @@ def observe_linear(state, v, states, actions, observed):
         if state.signal_updates[h] % REFRESH == 0:
             quadratic_forms(signal_inverse[h], state.varphi, state.varphi.shape[1], state.signal_width[h])
         else:
-            _narrow(state.varphi, along, growth, state.signal_width[h])
+            _narrow(state.varphi, along, growth, reach, state.signal_width[h])
 
 
-@njit(cache=True, fastmath=_EXACT)
-def _narrow(varphi, along, growth, width):
-    """Subtract from every width the effect of one observation x: (varphi . inverse x)^2 / growth."""
-    reach = np.zeros(width.shape[0])
+@njit(cache=True, fastmath=_EXACT, allocates=False)
+def _narrow(varphi, along, growth, reach, width):
+    """Subtract from every width the effect of one observation x: (varphi . inverse x)^2 / growth; reach is room."""
+    for pair in range(width.shape[0]):
+        reach[pair] = 0.0
     predict(along, varphi, 0, width.shape[0], reach)
     scale = 1.0 / growth
     for pair in range(width.shape[0]):
         width[pair] -= reach[pair] * reach[pair] * scale
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     visits = state.visits
@@ -211,7 +228,7 @@ def evaluate_one_hot(state, policy, q, v):
             average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def _dot(a, b):
     total = 0.0
     for n in range(a.shape[0]):
@@ -219,7 +236,7 @@ def _dot(a, b):
     return total
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def quadratic_form(matrix, x):
     """Return x^T matrix x for a symmetric matrix [d, d]."""
     total = 0.0
@@ -235,9 +252,14 @@ def quadratic_form(matrix, x):
 @njit(cache=True, fastmath=_EXACT)
 def observe_one_hot(state, v, states, actions, observed):
     """Add one episode to the regressions of the pairs that it visited."""
+    _observe_pairs(state, v, states, actions, observed, np.empty(v.shape[2]))
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False)
+def _observe_pairs(state, v, states, actions, observed, direction):
+    """Add one episode to the regressions of the pairs that it visited; direction [S] is room."""
     J, H = observed.shape
     S = v.shape[2]
-    direction = np.empty(S)
     for h in range(H):
         pair = actions[h] * S + states[h]
         count_visit(state.visits, h, states[h], pair, observed)

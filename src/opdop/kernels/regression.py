@@ -13,7 +13,7 @@ from opdop.kernels.caching import njit
 REFRESH = 256
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def multiply(matrix, x, out):
     """Write the symmetric matrix [d, d] times x [d] into out [d]."""
     d = x.shape[0]
@@ -63,7 +63,7 @@ def invert(gram, inverse):
     return logdet
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def add_row(x, gram, inverse, direction):
     """Add the outer product of x [d] to gram and update its inverse; return the growth of the determinant.
 
@@ -81,7 +81,7 @@ def add_row(x, gram, inverse, direction):
     return growth
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def observe_row(x, ridge, n, gram, inverse, information, updates, direction):
     """Add the observation x [d] to regression n of N; return the growth of its determinant.
 
@@ -97,7 +97,7 @@ def observe_row(x, ridge, n, gram, inverse, information, updates, direction):
     return growth
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def quadratic_forms(matrix, phi, pairs, out):
     """Write phi^T matrix phi of every pair, phi [d, pairs], matrix [d, d] symmetric."""
     d = phi.shape[0]
@@ -109,7 +109,7 @@ def quadratic_forms(matrix, phi, pairs, out):
             _add_products(matrix, i, k, phi, pairs, out)
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def _add_square(matrix, i, phi, pairs, out):
     """Add the terms of components i and i + 1 alone; the last component may have no neighbour."""
     k = min(i + 1, phi.shape[0] - 1)
@@ -119,7 +119,7 @@ def _add_square(matrix, i, phi, pairs, out):
         out[pair] += one[pair] * (own * one[pair] + both * two[pair]) + other * two[pair] * two[pair]
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def _add_products(matrix, i, k, phi, pairs, out):
     """Add the products of components i and i + 1 with those from k to k + 3, as far as they exist."""
     last = phi.shape[0] - 1
@@ -135,7 +135,7 @@ def _add_products(matrix, i, k, phi, pairs, out):
         out[pair] = (out[pair] + one[pair] * with_one) + two[pair] * with_two
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath={"contract"}, allocates=False)
 def predict(weights, phi, first, pairs, out):
     """Add phi^T weights of the pairs from `first` on to out [pairs], phi [d, ...]."""
     d = phi.shape[0]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import overload
 
 LANES = 8  # one cache line of numbers
 
@@ -69,7 +70,7 @@ def _add_four_scaled(typing_context, source, i, s0, s1, s2, s3, target, k):
     return None
 
 
-@overload(add_four_scaled)
+@overload(add_four_scaled, allocates=False)
 def _overload_add_four_scaled(source, i, s0, s1, s2, s3, target, k):
     def compiled(source, i, s0, s1, s2, s3, target, k):
         _add_four_scaled(source, i, s0, s1, s2, s3, target, k)
@@ -77,7 +78,7 @@ def _overload_add_four_scaled(source, i, s0, s1, s2, s3, target, k):
     return compiled
 
 
-@overload(add_scaled)
+@overload(add_scaled, allocates=False)
 def _overload_add_scaled(source, i, scale, target, k):
     def compiled(source, i, scale, target, k):
         _add_scaled(source, i, scale, target, k)
@@ -130,7 +131,7 @@ def _look_up(typing_context, weights, places, first, last, values):
     return None
 
 
-@overload(look_up)
+@overload(look_up, allocates=False)
 def _overload_look_up(weights, places, first, last, values):
     def compiled(weights, places, first, last, values):
         return _look_up(weights, places, first, last, values)
@@ -138,7 +139,7 @@ def _overload_look_up(weights, places, first, last, values):
     return compiled
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def lay_in_pairs(v, h, pairs):
     """Write the signals v [J, :, S] at h into pairs [(J+1)//2, 2*S]: two signals of a state side by side."""
     for j in range(v.shape[0]):

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from opdop.kernels.balls import Balls, move_mass, rank_states
 from opdop.kernels.boxes import Boxes, expect_in_boxes
@@ -24,6 +23,7 @@ from opdop.kernels.ellipsoids import (
     integrate_values,
     store_values,
 )
+from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES, add_four_scaled, add_scaled
 
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
@@ -86,7 +86,7 @@ def _ellipsoids_count_rows(transitions):
     return transitions.theta.shape[0] * transitions.num_actions * transitions.values.shape[2]
 
 
-@overload(count_rows)
+@overload(count_rows, allocates=False)
 def _overload_count_rows(transitions):
     set_rows = _ellipsoids_count_rows
     return _by_form(transitions, _dense_count_rows, _sparse_count_rows, None, set_rows, set_rows, _boxes_count_rows)
@@ -150,7 +150,7 @@ def _boxes_expect(transitions, first_row, count, v, out):
     expect_in_boxes(transitions, first_row, count, v, out)
 
 
-@overload(expect, jit_options={"fastmath": _SUMS})
+@overload(expect, fastmath=_SUMS)
 def _overload_expect(transitions, first_row, count, v, out):
     sets = _balls_expect, _ellipsoids_expect, _blocks_expect, _boxes_expect
     return _by_form(transitions, _dense_expect, _sparse_expect, *sets)
@@ -238,7 +238,7 @@ def _sparse_push(transitions, first_row, masses, out):
                     out[b, transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
-@overload(push, jit_options={"fastmath": {"contract"}})
+@overload(push, fastmath={"contract"}, allocates=False)
 def _overload_push(transitions, first_row, masses, out):
     return _by_form(transitions, _dense_push, _sparse_push)
 
@@ -273,7 +273,7 @@ def _sparse_push_lanes(transitions, first_row, count, masses, out):
                 add_scaled(masses, n, probabilities[entry], out, np.uint32(successors[entry]))
 
 
-@overload(push_lanes, jit_options={"fastmath": {"contract"}})
+@overload(push_lanes, fastmath={"contract"}, allocates=False)
 def _overload_push_lanes(transitions, first_row, count, masses, out):
     return _by_form(transitions, _dense_push_lanes, _sparse_push_lanes)
 
@@ -292,7 +292,7 @@ def _sparse_draw_next(transitions, row, uniform):
     return np.int64(transitions.successors[first + draw(transitions.probabilities[first:last], uniform)])
 
 
-@overload(draw_next)
+@overload(draw_next, allocates=False)
 def _overload_draw_next(transitions, row, uniform):
     return _by_form(transitions, _dense_draw_next, _sparse_draw_next)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Episode,
         KnownSimulator,
         ModelSimulator,
+        ReseedableSimulator,
         Seed,
         Simulator,
     )
@@ -49,6 +50,7 @@ __all__ = [
     "PolicyMixture",
     "Problem",
     "Quantity",
+    "ReseedableSimulator",
     "Seed",
     "Simulator",
     "Space",

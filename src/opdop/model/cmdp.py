@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -14,6 +13,7 @@ from opdop.kernels.transitions import Dense, Sparse, Transitions
 from opdop.model.display import Display, Quantity
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.html_tables import html_table, problem_rows
 from opdop.model.signals import read_signals, read_thresholds
 from opdop.model.simulator import ModelSimulator, Seed
 from opdop.model.validation import (
@@ -298,9 +298,7 @@ class TabularCMDP:
 
     def _repr_html_(self) -> str:
         """Return the sizes, and each constraint in own units, as notebooks show it."""
-        pairs = zip(self.display.quantities[1:], self.thresholds, strict=True)
-        lines = [repr(self), *(quantity.constraint(float(threshold)) for quantity, threshold in pairs)]
-        return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+        return html_table(repr(self), problem_rows(self.display, self.thresholds), self.display.summary)
 
     def __repr__(self) -> str:
         constraints = f"{self.num_constraints} constraint{'s' if self.num_constraints > 1 else ''}"

@@ -17,8 +17,9 @@ from opdop.model.densities import Density, draw_from, is_density, values_of
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
+from opdop.model.html_tables import html_table, problem_rows
 from opdop.model.linear import NO_MODEL, check_integrals, read_weights, signal_tables
-from opdop.model.policy import Policy
+from opdop.model.policy import Policy, TabularPolicy
 from opdop.model.problem import Problem
 from opdop.model.quadrature import Nodes, midpoint
 from opdop.model.simulator import Episode, Seed
@@ -209,6 +210,10 @@ class ContinuousCMDP:
         except InvalidModelError as error:
             raise InvalidModelError(f"{NO_MODEL}: {error}") from error
 
+    def _repr_html_(self) -> str:
+        """Return the sizes, and each constraint in own units, as notebooks show it."""
+        return html_table(repr(self), problem_rows(self.display, self.thresholds), self.display.summary)
+
     def __repr__(self) -> str:
         dim = self.features.nodes.dim
         space = "[0, 1]" if dim == 1 else f"[0, 1]^{dim}"
@@ -230,8 +235,14 @@ class ContinuousSimulator:
         self.noisy = as_flag("noisy", noisy)
         self.generator = as_generator(seed)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.continuous!r}{', noisy' if self.noisy else ''})"
+
     def play(self, policy: Policy) -> Episode:
-        """Play one episode of a policy that has probabilities at every state, as continuous learners do; return it.
+        """Play one episode of a policy and return it.
+
+        The policy has probabilities at every state, as continuous learners do, or is a table of cells, as that of a
+        run.
 
         Raises InvalidModelError if the policy returns no probabilities at a state.
         """
@@ -310,7 +321,9 @@ def _chances(policy: Any, stage: int, state: Floats, A: int) -> Floats:
     """Return a policy's action probabilities [A] at a state; raise InvalidModelError if they are not probabilities."""
     if not isinstance(policy, Policy):
         raise InvalidModelError(f"policy is {shown(policy)}; expected one with probabilities(stage, state).")
-    chances = as_vector("the policy", call("the policy", policy.probabilities, stage, state), A, "A")
+    # The policy of a run, or of a file, is a table of cells.
+    asked = policy.space.state(state) if isinstance(policy, TabularPolicy) and policy.space is not None else state
+    chances = as_vector("the policy", call("the policy", policy.probabilities, stage, asked), A, "A")
     if chances.min() < 0.0 or abs(chances.sum() - 1.0) > ROW_SUM_TOLERANCE:
         raise InvalidModelError(
             f"at stage {stage}, state {state} the policy is {shown(chances)}; expected probabilities."

@@ -62,6 +62,17 @@ def price_scale(reward: Quantity, constraint: Quantity) -> float:
     return abs(reward.scale) / abs(constraint.scale) if constraint.scale else float("inf")
 
 
+def singular(unit: str) -> str:
+    """Return the name of one unit.
+
+    >>> singular("dollars"), singular("EUR"), singular("")
+    ('dollar', 'EUR', 'unit')
+    """
+    if unit.endswith("s") and not unit.endswith("ss") and len(unit) > 2:
+        return unit[:-1]
+    return unit or "unit"
+
+
 def worth(reward: Quantity, constraint: Quantity, multiplier: float) -> str:
     """Return a multiplier, in model units, as a sentence in own units.
 
@@ -71,9 +82,7 @@ def worth(reward: Quantity, constraint: Quantity, multiplier: float) -> str:
     'one unit less of threshold is worth 0.5 of reward'
     """
     price = f"{multiplier * price_scale(reward, constraint):.4g} {reward.unit}".rstrip()
-    unit = constraint.unit or "unit"
-    if unit.endswith("s") and not unit.endswith("ss") and len(unit) > 2:
-        unit = unit[:-1]
+    unit = singular(constraint.unit)
     what = f"one more {unit} of budget" if constraint.scale < 0 else f"one {unit} less of threshold"
     verb = "saves" if reward.scale < 0 else "is worth"
     return f"{what} {verb} {price} of {reward.name}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Episode:
     """The states, actions and signals of one episode."""
 
@@ -40,6 +40,10 @@ class Episode:
                     object.__setattr__(self, name, np.asarray(value))
                 except Exception as error:  # a foreign object may raise anything while it is read
                     raise InvalidModelError(f"the episode's {name} cannot be read as an array.") from error
+
+    def __repr__(self) -> str:
+        shapes = (f"{name} {list(np.shape(getattr(self, name)))}" for name in ("states", "actions", "signals"))
+        return f"Episode({', '.join(shapes)})"
 
 
 class Simulator(Protocol):
@@ -64,6 +68,15 @@ class DescribedSimulator(Simulator, Protocol):
     absorbing: int | None
     rest: Floats | None  # [1+I]
     display: Display
+
+
+@runtime_checkable
+class ReseedableSimulator(Simulator, Protocol):
+    """A simulator whose random stream can be begun anew, so that a run depends on its own seed alone."""
+
+    def reseed(self, seed: int) -> None:
+        """Begin the random stream that belongs to a seed."""
+        ...
 
 
 @runtime_checkable
@@ -138,6 +151,9 @@ class ModelSimulator:
     def compiles(self) -> bool:
         """Whether a compiled loop plays exactly as `play` does: False if a subclass overrides it."""
         return has_originals(self, _REPLACED)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.cmdp!r}{', noisy' if self.noisy else ''})"
 
     def state(self) -> dict[str, Any]:
         """Return what the next episodes depend on, as JSON data."""

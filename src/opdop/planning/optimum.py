@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +16,7 @@ from opdop.kernels.ellipsoids import BlockEllipsoids, Ellipsoids
 from opdop.kernels.transitions import Transitions
 from opdop.model import Display, InfeasibleError, Quantity, TabularCMDP, TabularPolicy
 from opdop.model.display import price_scale, worth
+from opdop.model.html_tables import html_table
 from opdop.model.validation import Floats, check_memory
 from opdop.planning.values import Values, policy_with_occupancy
 
@@ -92,7 +92,7 @@ class Optimum:
         return f"Optimum({'; '.join(str(self).splitlines())})"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return html_table("Optimum", [line.split(": ", 1) for line in str(self).splitlines()])
 
     @property
     def price(self) -> float:

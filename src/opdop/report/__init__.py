@@ -8,8 +8,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from opdop.lazy import late_names
+
 if TYPE_CHECKING:
+    from opdop.report.comparison import Comparison, compare
     from opdop.runs import Run
+else:
+    __getattr__, __dir__ = late_names(__name__)
+
+__all__ = ["Comparison", "compare", "report"]
 
 
 def report(runs: str | Path | Run | Iterable[Run], out: str | Path = "report.html", *, figures: bool = False) -> Path:
@@ -20,8 +27,13 @@ def report(runs: str | Path | Run | Iterable[Run], out: str | Path = "report.htm
         out: the page.
         figures: also save each figure as .svg, .pdf and .png, in a folder beside the page.
 
-    Raises InvalidParameterError if there is no run that can be shown; one whose model is not known has no optimum to be
-    compared with, see `Run.summary`.
+    A run whose model is not known has no optimum to be compared with: it is shown with realised totals. Raises
+    InvalidParameterError if there is no run that can be shown.
+
+    >>> import opdop, tempfile
+    >>> run = opdop.train("factored", episodes=50)
+    >>> report(run, f"{tempfile.mkdtemp()}/factored.html").name
+    'factored.html'
     """
     from opdop.model import InvalidParameterError
     from opdop.report.figures import KINDS

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from opdop.runs.config import RunConfig, settings
     from opdop.runs.files import DamagedFileError
     from opdop.runs.many import train_many
+    from opdop.runs.progress import Progress
     from opdop.runs.run import Run
-    from opdop.runs.trainer import Progress
     from opdop.runs.training import execute, train
 else:
     __getattr__, __dir__ = late_names(__name__)

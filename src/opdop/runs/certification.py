@@ -12,15 +12,13 @@ from opdop.algorithms import Task
 from opdop.confidence import Certificate, Certifier, Observations
 from opdop.confidence.data import Data, confidence_set
 from opdop.confidence.fresh_episodes import certify_by_episodes
-from opdop.envs import make
-from opdop.model import DescribedSimulator, Display, InvalidParameterError, Problem
-from opdop.model.problem import as_tabular
+from opdop.model import Display, InvalidParameterError
 from opdop.model.validation import check_failure_probability, shown
+from opdop.runs.fresh import fresh_simulator
 from opdop.runs.log_task import LogTask, read_task
 from opdop.runs.logged import read_log
 from opdop.runs.run import RUN, Run
 
-_FRESH = 13  # the key of the random streams of fresh episodes
 _NAMED = ("recommended", "final", "average")
 
 
@@ -52,9 +50,9 @@ def certify(
         display: the words and units; by default the run's.
         thresholds: of the utilities, [I], instead of those of the run or the task.
         episodes: play so many fresh episodes with the policy, which then may be any policy that the simulator plays,
-            and use nothing else. `data` is then a shipped problem's name, a problem, continuous ones included, a Run of
-            a shipped problem, a simulator of `from_gymnasium`, or another one with `task`. Nothing is proved about the
-            distance from the optimum.
+            and use nothing else. `data` is then a problem's name, a problem, continuous ones included, a Run of a
+            shipped problem or one that was made in this session, a simulator that describes itself, or another
+            simulator with `task`. Nothing is proved about the distance from the optimum.
         seed: of the fresh episodes; they differ from those of training with the same seed.
         noisy: whether signals are random in the fresh episodes of a problem.
 
@@ -112,39 +110,23 @@ def _play_anew(
 ) -> Certificate:
     """Return what fresh episodes prove about a policy; see `certify`."""
     if isinstance(data, Run):
-        policy = {"final": data.policy, "average": data.mixture}[policy] if policy in ("final", "average") else policy
-        display, noisy = display or data.display, data.config.noisy
-        data = make(str(data.config.problem), **data.config.problem_parameters)
+        policy = data.policy_of(policy) if policy in ("final", "average") else policy
+        display = display or data.display
     if policy is None or isinstance(policy, str):
         raise InvalidParameterError(f"policy is {shown(policy)}; expected the policy that plays the fresh episodes.")
-    problem = make(data) if isinstance(data, str) else data
-    simulator: Any
-    # Another stream than the one of training with this seed: the policy may have been learnt from that.
-    stream, parts = np.random.SeedSequence(seed, spawn_key=(_FRESH,)).spawn(2)
-    if isinstance(problem, Problem):
-        model = as_tabular(problem)
-        simulator, horizon, bounds = problem.simulator(seed=stream, noisy=noisy), model.horizon, model.thresholds
-        display = display or problem.display
-    elif isinstance(task, Task):
-        simulator, horizon, bounds = problem, task.horizon, task.thresholds
-    elif isinstance(problem, DescribedSimulator):
-        simulator, horizon, bounds = problem, problem.horizon, problem.thresholds
-        display = display or problem.display
-    else:
-        raise InvalidParameterError(
-            f"data is {shown(data)}; expected a problem, or a simulator with task=opdop.Task(...)."
-        )
+    fresh = fresh_simulator(data, task=task, seed=seed, noisy=noisy)
+    bounds = fresh.thresholds
     if thresholds is not None:
         bounds = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), bounds.shape)
     return certify_by_episodes(
-        simulator,
+        fresh.simulator,
         policy,
         episodes=episodes,
-        horizon=horizon,
+        horizon=fresh.horizon,
         thresholds=bounds,
-        display=display or Display.plain(len(bounds)),
+        display=display or fresh.display,
         failure_probability=risk,
-        generator=np.random.default_rng(parts),
+        generator=fresh.generator,
     )
 
 

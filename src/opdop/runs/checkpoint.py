@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import Task
-from opdop.model import Features, InvalidParameterError, Problem, Simulator
+from opdop.model import Features, Problem, Simulator
 from opdop.runs.config import RunConfig
 from opdop.runs.files import as_folder, damaged, read_arrays
 
@@ -79,10 +79,10 @@ def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     return {"simulator": type(simulator).__name__, **facts}
 
 
-def resumable(simulator: Simulator) -> ResumableSimulator:
-    """Return a simulator that can be saved; raises InvalidParameterError if it has no state() and restore()."""
-    if not isinstance(simulator, ResumableSimulator):
-        raise InvalidParameterError(
-            f"{type(simulator).__name__} cannot be checkpointed: give it state() (JSON data) and restore(state)."
-        )
-    return simulator
+def stream_seed(seed: int, episode: int) -> int:
+    """Return the seed of a simulator's random stream from an episode on, for a run with this seed.
+
+    >>> stream_seed(0, 0) == stream_seed(0, 0) != stream_seed(0, 1)
+    True
+    """
+    return int(np.random.SeedSequence(seed, spawn_key=(episode,)).generate_state(1)[0])

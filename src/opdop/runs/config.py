@@ -22,7 +22,7 @@ LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and S
 DEFAULT_EPISODES = 100_000
 # Settings that runs of earlier versions do not have: they have the default.
 BY_PROBLEM = ("episodes", "certificates")  # settings whose default on the command line depends on the problem
-ADDED = ("stationary", "until", "certificates")
+ADDED = ("stationary", "until", "certificates", "evaluation_episodes")
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
 
@@ -217,6 +217,14 @@ class RunConfig:
         metavar="N",
         help="Episodes that the history keeps.",
         label="{} records",
+    )
+    evaluation_episodes: int = _setting(
+        0,
+        whole(0, MOST_EPISODES),
+        flag="--evaluation-episodes",
+        metavar="N",
+        help="Then play N fresh episodes with the final policy, for intervals.",
+        label="{} evaluation episodes",
     )
 
     def __post_init__(self) -> None:

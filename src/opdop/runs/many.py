@@ -15,8 +15,8 @@ from typing import Any
 from opdop.envs import make
 from opdop.model import InvalidParameterError, Problem
 from opdop.model.validation import as_size, is_number, shown
+from opdop.runs.progress import Progress
 from opdop.runs.run import Run
-from opdop.runs.trainer import Progress
 from opdop.runs.training import train
 
 _OF_ONE_RUN = "seed", "checkpoint", "start", "task"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import importlib
 import io
 import json
 from collections.abc import Mapping
@@ -15,10 +15,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.confidence import Certificate
+from opdop.confidence import Certificate, Evaluation
 from opdop.confidence.data import Data, data_of_arrays
-from opdop.model import Display, Geometry, OpdopError, PolicyMixture, Quantity, Space, TabularPolicy
-from opdop.model.validation import Floats
+from opdop.model import (
+    Display,
+    Geometry,
+    InvalidParameterError,
+    OpdopError,
+    PolicyMixture,
+    Quantity,
+    Simulator,
+    Space,
+    TabularPolicy,
+)
+from opdop.model.html_tables import html_table
+from opdop.model.validation import Floats, shown
 from opdop.planning import Optimum, Values
 from opdop.runs import trail
 from opdop.runs.config import RunConfig
@@ -60,6 +71,8 @@ class Run:
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
     observations: Data | None = field(default=None, repr=False)  # from which certificates are made
     certificates: pl.DataFrame | None = field(default=None, repr=False)  # as the data grew; None if not asked for
+    evaluation: Evaluation | None = field(default=None, repr=False)  # fresh episodes of the final policy, if asked for
+    simulator: Simulator | None = field(default=None, repr=False)  # that played the episodes; not saved
 
     @property
     def episodes(self) -> NDArray[np.int64]:
@@ -92,7 +105,8 @@ class Run:
     def summary(self) -> str:
         """Return the run in a few lines, in the problem's own units.
 
-        Where the model is not known, these are realised totals with intervals over batches; see `batch_means`.
+        Where the model is not known, these are realised totals with intervals over batches, as `opdop.runs.realised`
+        describes.
         """
         return summary_text(self)
 
@@ -102,7 +116,10 @@ class Run:
         return f"Run({self.display.name!r}: {played}, seed {self.config.seed}{model})"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.summary())}</pre>"
+        first, *lines = self.summary().splitlines()
+        rows = [line.split(": ", 1) for line in lines if ": " in line]
+        notes = " ".join(line for line in lines if ": " not in line)
+        return html_table(first, rows, notes)
 
     @property
     def certified_at(self) -> int | None:
@@ -136,6 +153,79 @@ class Run:
 
         return certify(self, policy, failure_probability=failure_probability, stationary=stationary)
 
+    def plot(self, file: str | Path | None = None) -> Any:
+        """Draw the run in the problem's own units, and return the matplotlib `Figure`; a notebook shows it.
+
+        Where the model is known: regret, violation, multipliers and estimates. Where it is not: realised totals with
+        moving averages, and multipliers. In both cases also the certified bounds, if the run has recorded them.
+
+        Args:
+            file: where to save it too: .svg, .png or .pdf.
+
+        Raises InvalidParameterError if the file cannot be written.
+
+        >>> import opdop
+        >>> opdop.train("factored", episodes=50).plot()
+        <Figure size ...>
+        """
+        figures = importlib.import_module("opdop.report.figures")  # a face of the run, from a package above this one
+        figure = figures.realised_figure(self) if self.optimum is None else figures.run_figure(self)
+        if file is not None:
+            figures.save(figure, file)
+        return figure
+
+    @property
+    def recommended(self) -> TabularPolicy | PolicyMixture:
+        """The best policy that the run's data certify to keep every constraint, or the one that comes nearest.
+
+        `certificate()` says which of the two it is. Raises InvalidParameterError if the run kept no data.
+        """
+        policy: TabularPolicy | PolicyMixture = self.certificate().policy
+        return policy
+
+    def policy_of(self, kind: str) -> TabularPolicy | PolicyMixture:
+        """Return the "final", "average" or "recommended" policy of the run, by its name in `kind`.
+
+        Raises InvalidParameterError for another name, or if the run kept no data from which to recommend one.
+        """
+        if kind == "recommended":
+            return self.recommended
+        if not isinstance(kind, str) or kind not in ("final", "average"):
+            raise InvalidParameterError(f"the policy is {shown(kind)}; expected final, average or recommended.")
+        return self.policy if kind == "final" else self.mixture
+
+    def evaluate_episodes(
+        self,
+        episodes: int,
+        policy: Any = "final",
+        *,
+        failure_probability: float = 0.05,
+        seed: int = 0,
+        simulator: Any = None,
+    ) -> Evaluation:
+        """Play fresh episodes with a policy of the run, frozen, and return their means with intervals in own units.
+
+        Args:
+            episodes: how many.
+            policy: "final", "average" or "recommended", or any policy that the simulator plays.
+            failure_probability: the probability with which one of the intervals may be wrong.
+            seed: of the episodes; they differ from those of training with the same seed.
+            simulator: what plays them; by default the simulator or the problem of the run. A run that was loaded from
+                a folder has no simulator of its own.
+
+        Raises InvalidParameterError if there is no such policy, or nothing that plays the episodes, and
+        InvalidModelError if an episode cannot be used.
+
+        >>> import opdop
+        >>> run = opdop.train("inventory", episodes=200)
+        >>> print(run.evaluate_episodes(100))
+        100 fresh episodes of the final policy, all intervals at once with probability at least 95 %: ...
+        """
+        from opdop.runs.fresh import evaluate_run
+
+        given = {"failure_probability": failure_probability, "seed": seed, "simulator": simulator}
+        return evaluate_run(self, episodes, policy, **given)
+
     def save(self, folder: str | Path) -> Path:
         """Write the run into a folder, and return the folder: run.npz, and history.parquet for other programs.
 
@@ -151,6 +241,7 @@ class Run:
             "seconds": self.seconds,
             "space": None if self.policy.space is None else self.policy.space.record(),
             "optimum": None if self.optimum is None else {"method": self.optimum.method, "passes": self.optimum.passes},
+            **({} if self.evaluation is None else {"evaluation": self.evaluation.record()}),
         }
         table = self.parquet()
         write_arrays(folder / RUN, meta, self._arrays())
@@ -239,6 +330,25 @@ def _run_of(meta: Mapping[str, Any], arrays: Arrays) -> Run:
         seconds=_number(meta["seconds"]),
         observations=_observations_of(arrays, policy, I),
         certificates=_certificates_of(arrays, I),
+        evaluation=_evaluation_of(meta.get("evaluation"), thresholds, display, policy.table.shape[0]),
+    )
+
+
+def _evaluation_of(data: Any, thresholds: Floats, display: Display, horizon: int) -> Evaluation | None:
+    if data is None:  # not asked for, or the run was saved by an earlier version
+        return None
+    means, lower, upper = (np.array([_number(each) for each in data[key]]) for key in ("mean", "lower", "upper"))
+    _check(means.shape == lower.shape == upper.shape == (1 + thresholds.size,), "evaluation")
+    return Evaluation(
+        name=_text(data["policy"]),
+        episodes=_whole(data["episodes"]),
+        means=means,
+        lower=lower,
+        upper=upper,
+        thresholds=thresholds,
+        failure_probability=_number(data["failure_probability"]),
+        display=display,
+        horizon=horizon,
     )
 
 

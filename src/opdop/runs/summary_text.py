@@ -8,13 +8,10 @@ import numpy as np
 
 from opdop.model import Quantity
 from opdop.model.display import worth
-from opdop.model.validation import Floats
+from opdop.runs.realised import batch_means
 
 if TYPE_CHECKING:
     from opdop.runs.run import Run
-
-_BATCHES = 20  # of the second half, for the standard error of its mean
-_CONFIDENCE = 0.95
 
 
 def summary_text(run: Run) -> str:
@@ -22,17 +19,41 @@ def summary_text(run: Run) -> str:
     config = run.config
     method = f"{config.algorithm}, preset {config.preset}" if config.preset else config.algorithm
     lines = [f"{run.display.name}: {int(run.episodes[-1]):,} episodes of {method}, seed {config.seed}"]
-    return "\n".join([*lines, *(_known(run) if run.optimum is not None else _realised(run)), _multipliers(run)])
+    lines += _known(run) if run.optimum is not None else _realised(run)
+    lines += _multipliers(run)
+    if run.evaluation is not None:
+        lines += [f"{run.evaluation.lead}:", *run.evaluation.lines]
+    return "\n".join([*lines, *resumed_note(run)])
+
+
+def resumed_note(run: Run) -> list[str]:
+    """Return what a run that was resumed has in common with one that was not, if they differ; otherwise nothing."""
+    resumed = run.origin.get("resumed")
+    if not resumed:
+        return []
+    after = ", ".join(f"{episode:,}" for episode in resumed)
+    return [
+        f"Resumed after episode {after}: the learner, its data and the history continue bit for bit. The simulator has "
+        "no state() and restore(), so its random stream began anew there."
+    ]
 
 
 def _known(run: Run) -> list[str]:
     assert run.optimum is not None
     best = run.optimum
     totals = zip(run.average.totals, [best.value, *best.utility_values], strict=True)
-    return [
+    lines = [
         f"{_bound(run, j)}: {_text(quantity, own)} on average, {_text(quantity, ideal)} at the optimum"
         for j, (quantity, (own, ideal)) in enumerate(zip(run.display.quantities, totals, strict=True))
     ]
+    episodes, (reward, *others) = int(run.episodes[-1]), run.display.quantities
+    lost = abs(reward.scale) * float(run.regret[-1]) / episodes
+    lines.append(f"regret: {lost:.4g} {reward.unit}".rstrip() + " per episode")
+    for i, quantity in enumerate(others):
+        short = max(float(run.history[f"shortfall_{i}"][-1]), 0.0) / episodes
+        missed = f"{abs(quantity.scale) * short:.4g} {quantity.unit}".rstrip()
+        lines.append(f"violation of {quantity.name}: {missed} per episode")
+    return lines
 
 
 def _realised(run: Run) -> list[str]:
@@ -48,30 +69,6 @@ def _realised(run: Run) -> list[str]:
     return lines
 
 
-def batch_means(run: Run) -> tuple[Floats, Floats]:
-    """Return the mean realised totals of the second half of a run [1+I], and the half widths of 95% intervals [1+I].
-
-    The intervals are those of Student's t over the means of 20 batches. They describe the policies as they were played,
-    and are no guarantee. They are NaN where fewer than two batches were recorded.
-    """
-    names = ["total_realised_reward", *(f"total_realised_utility_{i}" for i in range(len(run.thresholds)))]
-    episodes = np.concatenate([[0.0], run.episodes])
-    sums = np.array([np.concatenate([[0.0], run.history[name].to_numpy()]) for name in names])
-    last = int(episodes[-1])
-    wanted = np.unique(np.linspace(last // 2, last, _BATCHES + 1).round())
-    ends = np.unique(np.searchsorted(episodes, wanted))
-    lengths = np.diff(episodes[ends])
-    batches = np.diff(sums[:, ends], axis=1) / lengths
-    n = len(lengths)
-    if n < 2:
-        return run.average.totals, np.full(len(names), np.nan)
-    means = batches @ lengths / lengths.sum()
-    from scipy import stats  # late: loading it takes long
-
-    quantile = float(stats.t.ppf(0.5 + _CONFIDENCE / 2.0, n - 1))
-    return means, quantile * batches.std(axis=1, ddof=1) / np.sqrt(n)
-
-
 def _bound(run: Run, j: int) -> str:
     quantity = run.display.quantities[j]
     return quantity.name if j == 0 else quantity.constraint(float(run.thresholds[j - 1]))
@@ -81,10 +78,10 @@ def _text(quantity: Quantity, total: float) -> str:
     return f"{quantity.shown(float(total)):.6g} {quantity.unit}".rstrip()
 
 
-def _multipliers(run: Run) -> str:
+def _multipliers(run: Run) -> list[str]:
     reward, *constrained = run.display.quantities
     last = [float(run.history[f"dual_{i}"][-1]) for i in range(len(constrained))]
-    return "; ".join(
+    return [
         f"the learner's last multiplier: {worth(reward, quantity, value)}"
         for quantity, value in zip(constrained, last, strict=True)
-    )
+    ]

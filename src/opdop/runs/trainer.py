@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from opdop.algorithms.task import Observing, by_action, swapped
 from opdop.confidence import Certificate, Certifier, Observations, Regressions
 from opdop.confidence.data import Data, confidence_set
 from opdop.confidence.first_state import add_visits
+from opdop.envs.own_problems import is_code
 from opdop.kernels import loops
 from opdop.kernels.simd import LANES
 from opdop.model import (
@@ -33,6 +33,7 @@ from opdop.model import (
     OpdopError,
     PolicyMixture,
     Problem,
+    ReseedableSimulator,
     Simulator,
     Space,
     TabularCMDP,
@@ -41,7 +42,7 @@ from opdop.model import (
 )
 from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
-from opdop.model.validation import Floats, call, printable, shown
+from opdop.model.validation import Floats, call, first_index, number, printable, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
@@ -49,7 +50,7 @@ from opdop.runs.checkpoint import (
     ResumableSimulator,
     facts_of,
     fingerprint,
-    resumable,
+    stream_seed,
 )
 from opdop.runs.config import RunConfig
 from opdop.runs.files import (
@@ -61,6 +62,7 @@ from opdop.runs.files import (
     write_arrays,
 )
 from opdop.runs.interrupts import Interrupts
+from opdop.runs.progress import Progress
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import RUN, Run
 from opdop.runs.trail import Trail, trail_table
@@ -70,23 +72,6 @@ _WAITING_BYTES = 256 * 2**20
 _RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_SECONDS_PER_PIECE = 2.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is; given to the `progress` callback about ten times a second.
-
-    Regret and violations are NaN where the model is not known.
-    """
-
-    episode: int
-    episodes: int
-    regret: float
-    violation: float
-    hard_violation: float
-    dual: Floats  # [I]
-    certified_gap: float = math.nan  # of the recommended policy, in model units; NaN where none was certified yet
-    keeps_constraints: bool = False  # whether that policy is certified to keep every constraint
 
 
 class Trainer:
@@ -132,15 +117,18 @@ class Trainer:
             if (refinement := refine(known)) is not None:
                 self.origin["discretisation"] = refinement.record()
         else:
-            task = task_of(config, self.simulator, task, before)
-            config = config.but(
-                slater_gap=task.slater_gap, failure_probability=task.failure_probability, noisy=task.noisy
-            )
+            asked, task = task, task_of(config, self.simulator, task, before)
+            if asked is not None:
+                stated = {name: getattr(task, name) for name in ("slater_gap", "failure_probability", "noisy")}
+                config = config.but(**stated)
             self.display = display_of(self.simulator, task)
             self.origin["task"] = facts_of(self.simulator, task)
         self.task = task
+        # A function's parameters stay as they were given: its defaults are known only to who runs it.
+        given = config.problem == self.display.name and is_code(config.problem)
+        parameters = config.problem_parameters if given else self.display.parameters
         self.config = config.but(
-            problem=self.display.name, problem_parameters=self.display.parameters, planned_episodes=task.episodes
+            problem=self.display.name, problem_parameters=parameters, planned_episodes=task.episodes
         )
         check_room(task, 3.0, "the policies of the run")
         self.learner: Any = self._build() if learner is None else as_learner(learner, task)
@@ -164,6 +152,15 @@ class Trainer:
                 f"{'until' if config.until else 'certificates'}, or use another algorithm."
             )
         self.seconds = 0.0
+        self.guarded, self.before = False, None  # whether states of the simulator are kept, and that of this episode
+        self.resumed: list[int] = []  # the episodes after which the simulator's stream was begun anew
+        if known is None:
+            self._reseed(0)
+
+    def _reseed(self, episode: int) -> None:
+        """Begin the simulator's stream that belongs to the run's seed and an episode, if it can be."""
+        if isinstance(self.simulator, ReseedableSimulator):
+            call("reseed() of the simulator", self.simulator.reseed, stream_seed(self.config.seed, episode))
 
     def _build(self) -> Any:
         config = self.config
@@ -206,6 +203,7 @@ class Trainer:
         began = saved = time.monotonic()
         before = self.seconds
         size = piece or 1
+        self.guarded = folder is not None
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
                 self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
@@ -216,7 +214,9 @@ class Trainer:
                     self._play(count)
                 except InvalidModelError:  # an observation out of its range, or an episode that does not fit
                     if folder is not None and self._is_even():
-                        self.save(folder / CHECKPOINT)
+                        meta, arrays = self.snapshot()
+                        # As it was before the episode that failed, which is played again when the run is resumed.
+                        write_arrays(folder / CHECKPOINT, meta | {"simulator": self.before}, arrays)
                     raise
                 if piece is None:
                     size = next_size(size, (time.monotonic() - tick) / count)
@@ -275,6 +275,8 @@ class Trainer:
         """Play one episode step by step."""
         policy = self.learner.propose()
         table = self._table(policy)
+        if self.guarded and isinstance(self.simulator, ResumableSimulator):
+            self.before = self.simulator.state()
         episode = self.simulator.play(policy)
         I = self.task.num_constraints
         if not isinstance(episode, Episode) or np.shape(episode.signals) != (1 + I, self.task.horizon):
@@ -282,6 +284,7 @@ class Trainer:
                 f"play() has returned {shown(episode)}; expected an opdop.Episode with signals [1+I,H] = "
                 f"[{1 + I},{self.task.horizon}]."
             )
+        self._check_ranges(episode)
         self.learner.learn(episode)
         if self.first_visits is not None:
             self.first_visits[int(episode.states[0])] += 1
@@ -296,6 +299,22 @@ class Trainer:
                 f"the learner's diagnostics are {shown(diagnostics)}; expected numbers by name."
             ) from error
         self.recorder.add(totals, numbers[:, : 1 + I], numbers[:, 1 + I :])
+
+    def _check_ranges(self, episode: Episode) -> None:
+        """Raise InvalidModelError, in own units, if a reward or a cost is outside the range that the units imply."""
+        signals = np.asarray(episode.signals)
+        if signals.dtype.kind not in "iuf" or ((signals >= 0.0) & (signals <= 1.0)).all():
+            return
+        bad = ~((signals >= 0.0) & (signals <= 1.0))
+        j, h = first_index(bad)
+        quantity = self.display.quantities[j]
+        low, high = (quantity.offset / self.task.horizon + quantity.scale * end for end in (0.0, 1.0))
+        value = quantity.offset / self.task.horizon + quantity.scale * float(signals[j, h])
+        raise InvalidModelError(
+            f"at stage {h} the {quantity.name} is {number(value)} {quantity.unit}".rstrip()
+            + f" (signals[{j}, {h}] is {number(float(signals[j, h]))}); expected a number in its range, "
+            f"[{number(min(low, high))}, {number(max(low, high))}]."
+        )
 
     def _table(self, policy: Any) -> Floats:
         """Return the table [H, S, A] of a policy that a learner proposes."""
@@ -356,7 +375,7 @@ class Trainer:
         else:
             mixture = PolicyMixture(self.reservoir).with_space(self.space)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
-        return Run(
+        run = Run(
             history=self.recorder.history(),
             policy=policy,
             mixture=mixture,
@@ -366,13 +385,17 @@ class Trainer:
             thresholds=np.array(self.task.thresholds),
             display=self.display,
             config=self.config.but(episodes=self.target),
-            origin=dict(self.origin),
+            origin={**self.origin, **({"resumed": list(self.resumed)} if self.resumed else {})},
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
-            snapshot=self.snapshot() if isinstance(self.simulator, ResumableSimulator) else None,
+            snapshot=self.snapshot(),
             observations=self._observations(),
             certificates=self._certificates(),
+            simulator=self.simulator,
         )
+        if wanted := self.config.evaluation_episodes:
+            run = replace(run, evaluation=run.evaluate_episodes(wanted, seed=self.config.seed))
+        return run
 
     def _observations(self) -> Data | None:
         """Return the learner's data, with what the task declares about them."""
@@ -398,7 +421,8 @@ class Trainer:
             "origin": plain(self.origin),
             "seconds": self.seconds,
             "reservoir_stream": self.reservoir_stream.bit_generator.state,
-            "simulator": resumable(self.simulator).state(),
+            "simulator": self.simulator.state() if isinstance(self.simulator, ResumableSimulator) else None,
+            **({"resumed": list(self.resumed)} if self.resumed else {}),
         }
         arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
         arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
@@ -481,7 +505,12 @@ class Trainer:
             raise OpdopError(f"the saved seconds are {seconds!r}; expected a number, at least 0.")
         self.seconds = float(seconds)
         self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
-        resumable(self.simulator).restore(meta["simulator"])
+        self.resumed = [int(episode) for episode in meta.get("resumed", ())]
+        if isinstance(self.simulator, ResumableSimulator):
+            self.simulator.restore(meta["simulator"])
+        elif episodes:
+            self._reseed(episodes)
+            self.resumed.append(episodes)
 
 
 def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimulator]) -> bool:

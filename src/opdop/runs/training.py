@@ -15,7 +15,7 @@ from typing import Any
 
 from opdop.algorithms import Learner, Task
 from opdop.algorithms.sizes import as_task
-from opdop.envs import make
+from opdop.envs import make_trainable
 from opdop.model import (
     InvalidParameterError,
     Problem,
@@ -30,8 +30,9 @@ from opdop.runs.files import (
     as_folder,
     owned,
 )
+from opdop.runs.progress import Progress, check_progress, shown_progress
 from opdop.runs.run import Run
-from opdop.runs.trainer import Progress, Trainer
+from opdop.runs.trainer import Trainer
 
 Trainable = str | Problem | Simulator
 
@@ -55,10 +56,11 @@ def train(
     certificates: int = 0,
     measure_every: int = 1,
     records: int = 1000,
+    evaluation_episodes: int = 0,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     start: Run | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
@@ -93,14 +95,20 @@ def train(
         measure_every: measure one episode in this many and use its values for those that follow: faster, but sums are
             not exact. 1 is exact.
         records: the number of episodes that the history keeps; its sums contain all episodes.
+        evaluation_episodes: after the last episode, play so many fresh ones with the final policy; `run.evaluation` has
+            their mean totals with intervals, also where the model is not known. See `Run.evaluate_episodes`.
         checkpoint: a folder. The run is saved there every `checkpoint_seconds`, and when it is interrupted. Called
-            again with the same arguments, it continues from there and gives the same result as without interruption.
+            again with the same arguments, it continues from there and gives the same result as without interruption,
+            bit for bit. Of a simulator that has no `state` and `restore`, only the learner, its data and the history
+            are bit for bit; its random stream begins anew, from the run's seed and the episode if it has `reseed`, and
+            the summary of the run says so.
             On Ctrl-C or SIGTERM the run is saved and ends after the current piece. If the folder cannot be written,
             the run ends with an error, and the previous checkpoint stays. Only one process at a time may use a folder,
             and it may hold nothing of another run.
         checkpoint_seconds: seconds between two checkpoints.
         start: a run to continue; a checkpoint in the folder takes precedence.
-        progress: a function that is called about ten times a second.
+        progress: by default a bar, in terminals and notebooks, for runs of more than two seconds. False turns it off,
+            True always shows it. A function is called with a `Progress` about ten times a second instead.
         compiled: False plays a finite model step by step too; the result is the same. A learner, evaluator or simulator
             with overridden methods is always run step by step.
         piece: episodes played before the time is checked; by default as many as take a tenth of a second.
@@ -135,7 +143,7 @@ def execute(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     start: Run | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
     compiled: bool = True,
     piece: int | None = None,
 ) -> Run:
@@ -154,11 +162,11 @@ def execute(
         piece = whole(1, MOST_EPISODES)("piece", piece)
     folder = None if checkpoint is None else as_folder("checkpoint", checkpoint)
     if problem is None:
-        problem = make(config.problem, **config.problem_parameters)
+        problem = make_trainable(config.problem, **config.problem_parameters)
     before = 0 if start is None else int(start.episodes[-1])
     whole(1, MOST_EPISODES)("episodes, with those of `start`,", before + config.episodes)
     with contextlib.nullcontext() if folder is None else owned(folder):
-        made = make(problem) if isinstance(problem, str) else problem
+        made = make_trainable(problem) if isinstance(problem, str) else problem
         trainer = Trainer(config, made, learner, task, before, compiled)
         if folder is not None:
             trainer.refuse_other_run(folder)
@@ -170,7 +178,8 @@ def execute(
                     "this run was loaded from a folder and cannot be trained on; use a checkpoint."
                 )
             trainer.restore(*start.snapshot, origin="the run to go on from")
-        return trainer.run(folder, checkpoint_seconds, progress, piece)
+        with shown_progress(progress, "run", trainer.display.quantities) as watch:
+            return trainer.run(folder, checkpoint_seconds, watch, piece)
 
 
 def _check_kinds(config: Any, seconds: Any, start: Any, progress: Any, compiled: Any, task: Any) -> None:
@@ -181,8 +190,7 @@ def _check_kinds(config: Any, seconds: Any, start: Any, progress: Any, compiled:
         raise InvalidParameterError(f"checkpoint_seconds is {shown(seconds)}; expected a number, at least 0.")
     if not isinstance(start, Run | None):
         raise InvalidParameterError(f"start is {shown(start)}; expected a Run that `train` returned, or None.")
-    if progress is not None and not callable(progress):
-        raise InvalidParameterError(f"progress is {shown(progress)}; expected a function, or None.")
+    check_progress(progress)
     as_flag("compiled", compiled)
     if task is not None:
         as_task(task)

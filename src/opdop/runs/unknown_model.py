@@ -84,16 +84,42 @@ def display_of(simulator: Simulator, task: Task) -> Display:
     return Display.plain(task.num_constraints)
 
 
+class StandIn:
+    """Plays episodes that never leave the likeliest first state, for loading the kernels that a simulator needs."""
+
+    def __init__(self, simulator: DescribedSimulator) -> None:
+        self.horizon, self.num_states, self.num_actions = (
+            simulator.horizon,
+            simulator.num_states,
+            simulator.num_actions,
+        )
+        self.thresholds, self.initial, self.display = simulator.thresholds, simulator.initial, simulator.display
+        self.noisy, self.stationary = simulator.noisy, simulator.stationary
+        self.absorbing, self.rest = simulator.absorbing, simulator.rest
+
+    def play(self, policy: Any) -> Episode:
+        """Return an episode in one state, with one action and no signals; the policy is not used."""
+        states = np.full(self.horizon + 1, int(np.argmax(self.initial)))
+        signals = np.zeros((1 + len(self.thresholds), self.horizon))
+        return Episode(states, np.zeros(self.horizon, dtype=np.int64), signals)
+
+
 def build_growing(name: str, task: Task, preset: Preset) -> Any:
     """Return the learner of an algorithm with a growing bound on its multipliers, if it has multipliers."""
     learner = find(name).build(task, replace(preset, dual_bound=FIRST_BOUND))
     if isinstance(learner, Doubling):
-        return Doubling(task, lambda phase: _growing(learner.build(phase)), first=learner.first)
-    return _growing(learner)
+        return Doubling(task, lambda phase: _growing(learner.build(phase), preset.name), first=learner.first)
+    return _growing(learner, preset.name)
 
 
-def _growing(learner: Any) -> Any:
+def _growing(learner: Any, preset: str) -> Any:
     has_bound = isinstance(getattr(learner, "dual", None), np.ndarray) and getattr(learner, "dual_bound", 0.0) > 0.0
+    if has_bound and preset == "certified":
+        raise InvalidParameterError(
+            "the guarantee of preset 'certified' needs a lower bound on the Slater gap, and the model is not known; "
+            "give slater_gap=, or --slater-gap on the command line. Other presets begin with a small bound on the "
+            "multipliers, which grows."
+        )
     return GrowingBound(learner) if has_bound else learner
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import binding
 
-import opdop
+from opdop import version
 from opdop.sweeps.store import Store
 
 _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "polars")
@@ -26,8 +26,8 @@ def surroundings(backend: str) -> dict[str, Any]:
     """Return the versions, the commit of opdop's own checkout if it is one, the machine and the kind of workers."""
     packages = {name: metadata.version(name) for name in _PACKAGES}
     return {
-        "versions": {"opdop": opdop.__version__, "python": platform.python_version(), **packages},
-        "commit": commit(Path(opdop.__file__).parent),
+        "versions": {"opdop": version.__version__, "python": platform.python_version(), **packages},
+        "commit": commit(Path(version.__file__).parent),
         "machine": {
             "host": platform.node(),
             "system": platform.platform(),

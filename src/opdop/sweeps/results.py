@@ -88,7 +88,7 @@ def _has_run(folder: Path) -> bool:
     return os.path.exists(folder / RUN) or os.path.exists(folder / CHECKPOINT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """The folder of a sweep, finished or not."""
 
@@ -113,6 +113,9 @@ class Sweep:
                 f"{folder / MANIFEST} has the format {shown(manifest.get('format'))}; expected {SWEEP_FORMAT!r}."
             )
         return cls(folder, manifest)
+
+    def __repr__(self) -> str:
+        return f"Sweep({str(self.folder)!r}: {self.manifest.get('runs')} runs)"
 
     @property
     def store(self) -> Store:
@@ -194,12 +197,14 @@ def _row(key: str, about: Summary) -> dict[str, Any]:
     reward, *utilities = about["quantities"]
     config = about["config"]
     final, best, dual = (about[name] or [None] * len(about["average"]) for name in ("final", "optimum", "dual"))
+    # Nothing that was realised is called an average of true values.
+    average = "average" if about["optimum"] is not None else "realised"
     row = {
         **_identity(key, about["group"], config),
         **{name: json.dumps(config[name]) for name in ("problem_parameters", "parameters")},
         "episodes": config["episodes"],
         **{name: about[name] for name in ("regret", "violation", "hard_violation")},
-        "average_reward": about["average"][0],
+        f"{average}_reward": about["average"][0],
         "final_reward": final[0],
         "optimum": best[0],
         "slater_gap": about["slater_gap"],
@@ -209,7 +214,7 @@ def _row(key: str, about: Summary) -> dict[str, Any]:
     }
     for i, quantity in enumerate(utilities):
         row |= {
-            f"average_utility_{i}": about["average"][1 + i],
+            f"{average}_utility_{i}": about["average"][1 + i],
             f"final_utility_{i}": final[1 + i],
             f"optimal_utility_{i}": best[1 + i],
             f"optimal_dual_{i}": dual[i],

@@ -17,7 +17,7 @@ from typing import Any
 from opdop.algorithms import find
 from opdop.algorithms.constants import ALGORITHM_1, ZERO_VIOLATION
 from opdop.envs import Parameter, environment_of, environments, make
-from opdop.envs.own_problems import is_data_file
+from opdop.envs.own_problems import is_code, is_data_file
 from opdop.model import InvalidParameterError, OpdopError, suggestion
 from opdop.model.validation import printable, shown
 from opdop.runs import RunConfig, settings
@@ -91,7 +91,7 @@ def _with(name: str, parameters: Mapping[str, Any]) -> str:
     return f"{name} ({listed})" if listed else name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spec:
     """A checked specification of a sweep; made by `Spec.read`, `Spec.parse` or `Spec.of`.
 
@@ -108,10 +108,12 @@ class Spec:
     kinds: tuple[RunConfig, ...] = field(repr=False)  # every configuration once; its seed is the first
 
     @classmethod
-    def read(cls, path: str | Path) -> Spec:
+    def read(cls, path: str | Path, *, allow_code: bool = False) -> Spec:
         """Return the spec in the TOML file at `path`.
 
-        Raises InvalidParameterError if the file cannot be read, and InvalidSpecError if it is not a valid spec.
+        With `allow_code` a problem may be a function, FILE.py:FUNCTION, which runs when the sweep does; reading a spec
+        never runs code. Raises InvalidParameterError if the file cannot be read, and InvalidSpecError if it is not a
+        valid spec.
         """
         if not isinstance(path, (str, Path)):
             raise InvalidParameterError(f"the spec is {shown(path)}; expected a path, or data of the same form.")
@@ -123,11 +125,11 @@ class Spec:
         except (OSError, ValueError) as error:  # a ValueError if the path has a null character
             reason = getattr(error, "strerror", None) or error
             raise InvalidParameterError(f"the spec {shown(str(path))} cannot be read: {reason}.") from error
-        return cls.parse(text, origin=str(path))
+        return cls.parse(text, origin=str(path), allow_code=allow_code)
 
     @classmethod
-    def parse(cls, text: str, *, origin: str = "the spec") -> Spec:
-        """Return the spec in a TOML text; errors call it `origin`.
+    def parse(cls, text: str, *, origin: str = "the spec", allow_code: bool = False) -> Spec:
+        """Return the spec in a TOML text; errors call it `origin`. With `allow_code` problems may be functions.
 
         Raises InvalidSpecError, with all mistakes at once.
         """
@@ -137,16 +139,16 @@ class Spec:
             data = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             raise InvalidSpecError(origin, [f"It is not TOML: {error}."]) from error
-        return _Reader(origin).spec(text, data)
+        return _Reader(origin, allow_code).spec(text, data)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Spec:
-        """Return the spec that data of the same form as the TOML describe.
+        """Return the spec that data of the same form as the TOML describe; problems may be functions.
 
         Raises InvalidSpecError, with all mistakes at once.
         """
         try:
-            return cls.parse(_toml(data))
+            return cls.parse(_toml(data), allow_code=True)
         except (TypeError, ValueError, RecursionError) as error:
             if isinstance(error, InvalidParameterError):
                 raise
@@ -154,6 +156,9 @@ class Spec:
 
     def __len__(self) -> int:
         return len(self.kinds) * len(self.seeds)
+
+    def __repr__(self) -> str:
+        return f"Spec({len(self.kinds)} kinds of runs, {len(self.seeds)} seeds, {self.kinds[0].episodes:,} episodes)"
 
     def jobs(self) -> Iterator[RunConfig]:
         """Return the configuration of every run; every kind comes once before the second seed begins."""
@@ -189,8 +194,8 @@ class _Grid:
 class _Reader:
     """Reads a spec, and notes every mistake with its place before it raises."""
 
-    def __init__(self, origin: str) -> None:
-        self.origin = origin
+    def __init__(self, origin: str, allow_code: bool) -> None:
+        self.origin, self.allow_code = origin, allow_code
         self.errors: list[str] = []
 
     def spec(self, text: str, data: Mapping[str, Any]) -> Spec:
@@ -264,7 +269,9 @@ class _Reader:
         given = entry.get("name")
         if isinstance(given, str) and is_data_file(given):
             name = self._checked(_model_file, f"{where}.name", given)
-        else:  # a spec names no code
+        elif isinstance(given, str) and ":" in given:
+            return self._function(where, given, entry)
+        else:
             name = self._checked(_one_of(environments()), f"{where}.name", given)
         if name is None:
             return None
@@ -277,6 +284,18 @@ class _Reader:
                 nested = isinstance(value, list) and bool(value) and isinstance(value[0], list)
                 is_list = parameter.type is tuple and not nested
                 values[key] = self._values(f"{where}.{key}", value, _parameter_check(parameter), is_list=is_list)
+        return _Grid(name, values)
+
+    def _function(self, where: str, name: str, entry: Mapping[str, Any]) -> _Grid | None:
+        """Return the grid of a function of the user's; it is not run here, so its parameters are not checked."""
+        if not self.allow_code:
+            self.errors.append(
+                f"{where}.name is {shown(name)}, a function; a spec runs no code unless that is allowed: --allow-code, "
+                "or allow_code=True."
+            )
+            return None
+        given = {key: value for key, value in entry.items() if key != "name"}
+        values = {key: self._values(f"{where}.{key}", value, _plain_value) for key, value in given.items()}
         return _Grid(name, values)
 
     def _algorithm(self, where: str, entry: Mapping[str, Any]) -> _Grid | None:
@@ -321,6 +340,15 @@ def _model_file(place: str, value: Any) -> str:
     return str(value)
 
 
+def _plain_value(place: str, value: Any) -> Any:
+    """Return a parameter's value as it is; the function checks it when it runs."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, list) and all(isinstance(each, (int, float)) for each in value):
+        return tuple(value)
+    raise InvalidParameterError(f"{place} is {shown(value)}; expected a number, a text, a truth value, or numbers.")
+
+
 def _one_of(known: Iterable[str]) -> Check:
     """Return a check for a known name; its error names the nearest one."""
     names = list(known)
@@ -358,6 +386,8 @@ def _parameter_check(parameter: Parameter) -> Check:
 
 def _problems(grid: _Grid) -> Iterator[dict[str, Any]]:
     """Return the settings of every problem of a grid, with all its parameters."""
+    if is_code(grid.name):  # it is not run before the sweep is
+        return ({"problem": grid.name, "problem_parameters": choice} for choice in grid.choices())
     entry = environment_of(grid.name)
     return ({"problem": grid.name, "problem_parameters": entry.check(choice)} for choice in grid.choices())
 

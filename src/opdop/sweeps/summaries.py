@@ -86,7 +86,8 @@ def _stamp(store: Store, key: str) -> str | None:
 def summary(run: Run) -> dict[str, Any]:
     """Return the facts of a run that tables show: its configuration and results, in model units.
 
-    "average", "final" and "optimum" are expected totals of one episode: the reward, then each utility.
+    "average", "final" and "optimum" are expected totals of one episode: the reward, then each utility. Where the model
+    is not known, "average" are realised totals, and there are no others, no regret and no violation.
 
     Raises OpdopError if the display of the run does not fit its constraints.
     """
@@ -97,7 +98,7 @@ def summary(run: Run) -> dict[str, Any]:
     return {
         "config": run.config.record(),
         "group": printable(group_of(run.config)),
-        **{name: end[name] for name in ("regret", "violation", "hard_violation")},
+        **{name: end.get(name) for name in ("regret", "violation", "hard_violation")},
         "average": run.average.totals.tolist(),
         "final": None if run.last is None else run.last.totals.tolist(),
         "optimum": None if best is None else [best.value, *best.utility_values.tolist()],

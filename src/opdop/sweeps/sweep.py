@@ -20,6 +20,7 @@ from opdop.model import InvalidParameterError
 from opdop.runs import execute
 from opdop.runs.files import DamagedFileError, write_whole
 from opdop.runs.interrupts import Interrupts
+from opdop.runs.progress import shown_progress
 from opdop.runs.recorder import describe_columns
 from opdop.sweeps.executors import choose_backend, one_thread_each
 from opdop.sweeps.manifest import surroundings
@@ -48,8 +49,9 @@ def run_sweep(
     workers: int | None = None,
     executor: Executor | None = None,
     scheduler: str | None = None,
-    progress: Callable[[SweepProgress], None] | None = None,
+    progress: bool | Callable[[SweepProgress], None] | None = None,
     retry_failed: bool = False,
+    allow_code: bool = False,
 ) -> Sweep:
     """Make all runs of a spec, and return the sweep with their results.
 
@@ -65,19 +67,22 @@ def run_sweep(
         workers: number of processes on this machine; by default one for each core.
         executor: another `concurrent.futures.Executor` to use instead; `workers` is then the number of runs at once.
         scheduler: the address of a Dask scheduler, whose workers see the folder at the same path.
-        progress: called a few times a second.
+        progress: by default a bar, in terminals and notebooks. False turns it off, True always shows it. A function is
+            called with a `SweepProgress` a few times a second instead.
         retry_failed: try failed runs again.
+        allow_code: let the TOML file name functions of yours, FILE.py:FUNCTION, as problems. They return a problem or a
+            simulator, and are run. Data that are given in Python may always name them.
 
     Raises InvalidParameterError for a wrong argument, a wrong spec or a folder with another sweep, and SweepError if
     the workers or the folder cannot be used.
     """
     if not isinstance(spec, Spec):
-        spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec)
+        spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec, allow_code=allow_code)
     store = Store(folder_at(out).absolute())
     backend = choose_backend(workers, executor, scheduler)
     at_once = True
     try:
-        with Interrupts() as interrupts, one_thread_each():
+        with Interrupts() as interrupts, one_thread_each(), shown_progress(progress, "sweep") as watch:
             _prepare(store, spec, backend.name)
             keys = [key_of(job) for job in spec.jobs()]
             finished, _ = read_summaries(store, keys)
@@ -90,7 +95,7 @@ def run_sweep(
                 total=len(spec),
                 found=len(finished),
                 failed=0 if retry_failed else len(failed),
-                progress=progress,
+                progress=watch,
             )
             jobs.run(interrupts)
             at_once = interrupts.pending is not None
@@ -114,7 +119,8 @@ def rehearse(spec: Spec, seconds: float = 30.0) -> tuple[int, dict[str, str]]:
             break
         tried += 1
         try:
-            execute(kind.but(episodes=1, records=2, planned_episodes=kind.planned_episodes or kind.episodes))
+            one = kind.but(episodes=1, records=2, planned_episodes=kind.planned_episodes or kind.episodes)
+            execute(one, progress=False)
         except Exception as error:  # a sweep records any error of a run
             errors[group_of(kind)] = str(error) or type(error).__name__
     return tried, errors
@@ -184,7 +190,7 @@ def _check_grows(store: Store, spec: Spec, manifest: Mapping[str, Any]) -> None:
         before = Spec.of(manifest.get("spec", {}))
     elif os.path.lexists(folder / SPEC):
         with contextlib.suppress(InvalidParameterError):
-            before = Spec.read(folder / SPEC)
+            before = Spec.read(folder / SPEC, allow_code=True)
     there = store.names()
     if before is not None:
         theirs, ours = before.settings(), spec.settings()

@@ -12,6 +12,7 @@ from opdop.theory.identities import (
     prediction_errors,
     signal_totals,
 )
+from opdop.theory.problems import verify_problems
 from opdop.theory.simulation import EpisodeRecord, Simulation
 from opdop.theory.verification import (
     CoverageStudy,
@@ -43,4 +44,5 @@ __all__ = [
     "signal_totals",
     "standard_simulations",
     "verify",
+    "verify_problems",
 ]

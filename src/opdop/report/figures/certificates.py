@@ -14,20 +14,20 @@ from opdop.model import Quantity
 from opdop.model.validation import Floats
 from opdop.report.figures import style
 from opdop.report.figures.style import LOOK, log_episodes, write_title
-from opdop.report.summary.run_summary import RunSummary
+from opdop.report.summary.run_facts import RunFacts
+from opdop.runs import Run
 
 _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 2.25, 0.5, 0.12, 0.36, 0.62  # inches
 _TITLE = 46  # letters above a panel
 
 
-def has_trail(summary: RunSummary) -> bool:
+def has_trail(summary: RunFacts) -> bool:
     """Return whether the run of a summary has recorded certificates at several sizes of its data."""
-    table = summary.run.certificates
-    return table is not None and len(table) > 1
+    return certified_curves(summary.run, 0) is not None
 
 
 @style_context(LOOK)
-def certificate_figure(summary: RunSummary, signal: int) -> Figure:
+def certificate_figure(summary: RunFacts, signal: int) -> Figure:
     """Return a figure of the certified bounds of a run's summary, over episodes.
 
     `signal` 0 is the reward, and signal i the constraint i - 1.
@@ -43,6 +43,19 @@ def certificate_figure(summary: RunSummary, signal: int) -> Figure:
     return figure
 
 
+def certified_curves(run: Run, signal: int) -> tuple[Floats, Floats] | None:
+    """Return the episodes and the certified bounds of a signal of the recommended policy, in own units.
+
+    None if the run has recorded no certificates, or one only.
+    """
+    table = run.certificates
+    if table is None or len(table) < 2:
+        return None
+    quantity = run.display.quantities[signal]
+    low = table["reward_lower" if signal == 0 else f"utility_lower_{signal - 1}"].to_numpy()
+    return np.asarray(table["episode"].to_numpy(), dtype=np.float64), quantity.offset + quantity.scale * low
+
+
 def title_of(quantity: Quantity) -> str:
     """Return the title of a panel about a quantity."""
     unit = f", {quantity.unit}" if quantity.unit and quantity.unit not in quantity.name else ""
@@ -52,15 +65,16 @@ def title_of(quantity: Quantity) -> str:
     return title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
 
 
-def draw_certified(axes: Axes, summary: RunSummary, signal: int) -> None:
+def draw_certified(axes: Axes, summary: RunFacts, signal: int) -> None:
     """Draw the certified bound on a signal of the recommended policy, its true value, and what it is compared with.
 
     The reward is compared with the bound on the optimum and with V*, a constrained quantity with its limit.
     """
     quantity = summary.run.display.quantities[signal]
     name = "reward" if signal == 0 else f"utility_{signal - 1}"
-    low = _shown(summary, "reward_lower" if signal == 0 else f"utility_lower_{signal - 1}", signal)
-    k, true = _column(summary, "episode"), _shown(summary, name, signal)
+    curves = certified_curves(summary.run, signal)
+    assert curves is not None
+    (k, low), true = curves, _shown(summary, name, signal)
     look: dict[str, Any] = {"linewidth": 1.3, "marker": "o", "markersize": 1.8}
     bound = "at most" if quantity.scale < 0.0 else "at least"
     if signal == 0:
@@ -68,13 +82,15 @@ def draw_certified(axes: Axes, summary: RunSummary, signal: int) -> None:
         seen = np.isfinite(best)
         axes.fill_between(k[seen], low[seen], best[seen], facecolor=style.PALE, linewidth=0.0, zorder=0)
         axes.plot(k[seen], best[seen], color=style.PURPLE, label="bound on the optimum", zorder=4, **look)
-        wanted, words = summary.optimum.value, "V*: the optimum"
+        best_known = summary.run.optimum
+        wanted, words = None if best_known is None else best_known.value, "V*: the optimum"
     else:
         wanted, words = float(summary.run.thresholds[signal - 1]), "limit"
     axes.plot(k, low, color=style.GREEN, label=f"certified {bound}", zorder=5, **look)
     if np.isfinite(true).any():
         axes.plot(k, true, color=style.BLUE, linewidth=0.9, label="true value", zorder=3)
-    axes.axhline(quantity.shown(wanted), color=style.INK, label=words, **style.DASHED)
+    if wanted is not None:
+        axes.axhline(quantity.shown(wanted), color=style.INK, label=words, **style.DASHED)
     log_episodes(axes, summary.episodes)
     axes.set_xlim(float(k[0]) / 1.1, max(float(k[-1]) * 1.05, 10.0))
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
@@ -82,11 +98,11 @@ def draw_certified(axes: Axes, summary: RunSummary, signal: int) -> None:
     axes.margins(y=0.08)
 
 
-def _column(summary: RunSummary, name: str) -> Floats:
+def _column(summary: RunFacts, name: str) -> Floats:
     assert summary.run.certificates is not None
     return np.asarray(summary.run.certificates[name].to_numpy(), dtype=np.float64)
 
 
-def _shown(summary: RunSummary, name: str, signal: int) -> Floats:
+def _shown(summary: RunFacts, name: str, signal: int) -> Floats:
     quantity = summary.run.display.quantities[signal]
     return np.asarray(quantity.offset + quantity.scale * _column(summary, name))

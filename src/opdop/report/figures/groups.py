@@ -29,7 +29,7 @@ from opdop.report.figures.style import (
     unroot,
     write_title,
 )
-from opdop.report.summary.groups import Group, Metric, Section
+from opdop.report.summary.groups import Group, Metric, RealisedSection, Section
 from opdop.report.summary.statistics import Band, band
 
 HEIGHT = 2.15  # inches, without a legend
@@ -72,7 +72,7 @@ def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> F
         values = metric.scale * (group.column(metric.key) if total else group.average(metric.key))
         at = seen(group.grid)
         curves.append(Curve(group, group.grid[at], band(values[:, at]), look_of(i)))
-    figure, axes = _canvas(section)
+    figure, axes = canvas(section)
     extent = [each for curve in curves for each in (curve.band.low, curve.band.high)]
     low, high = min(0.0, *(float(e.min()) for e in extent)), max(0.0, *(float(e.max()) for e in extent))
     ends = [abs(float(curve.band.mean[-1])) for curve in curves]
@@ -85,11 +85,11 @@ def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> F
         if squeezed:
             axes.set_yscale("function", functions=(root, unroot))
         axes.set_ylim(low - (room if low < 0.0 else 0.3 * room * (not squeezed)), high + room)
-        _ticks(axes)
+        plain_ticks(axes)
     for curve in curves:
-        _draw(axes, curve)
-    _across(axes, section)
-    labels = _labels(axes, curves)
+        draw_curve(axes, curve)
+    across(axes, section)
+    labels = labels_of(axes, curves)
     for curve, bound in bounds:
         _draw_bound(axes, labels, curve, bound)
     _guide(axes, labels, curves, total=total)
@@ -97,7 +97,7 @@ def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> F
     title = per(metric.name.capitalize(), metric.unit, "episode")
     if total:
         title = f"Total {metric.name}, {metric.unit}".removesuffix(", ")
-    _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
+    finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
 
 
@@ -113,37 +113,37 @@ def multiplier_figure(section: Section, index: int) -> Figure:
         at = seen(group.grid)
         values = constraint.price_scale * group.column(f"dual_{index}")[:, at]
         curves.append(Curve(group, group.grid[at], band(values), look_of(i)))
-    figure, axes = _canvas(section)
+    figure, axes = canvas(section)
     most = max(float(np.nan_to_num(curve.band.high).max()) for curve in curves)  # NaN if the learner has none
     top = 1.08 * max(most, constraint.own_multiplier) or 1.0
     squeezed = most > 4.0 * constraint.own_multiplier > 0.0
     if squeezed:
         axes.set_yscale("function", functions=(root, unroot))
     axes.set_ylim(0.0 if squeezed else -0.03 * top, top)
-    _ticks(axes)
+    plain_ticks(axes)
     for curve in curves:
-        _draw(axes, curve)
-    _across(axes, section)
+        draw_curve(axes, curve)
+    across(axes, section)
     axes.axhline(constraint.own_multiplier, color=INK, **DASHED)
     right = np.array([axes.get_xlim()[1], constraint.own_multiplier])
     left = np.array([1.0, constraint.own_multiplier])
     shifts = ((3, 3, "left"), (3, -8, "left"), (-3, 3, "right"), (-3, -8, "right"))
-    _labels(axes, curves).write("Y*, at the optimum", left, right, shifts=shifts, must=True)
+    labels_of(axes, curves).write("Y*, at the optimum", left, right, shifts=shifts, must=True)
     many = len(section.summary.constraints) > 1
     of = f" on {constraint.quantity.name}" if many else ""
     title = per(f"Multiplier{of}", section.summary.reward.unit, "unit")
-    _finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
+    finish(figure, axes, section, title + (" (√ scale)" if squeezed else ""))
     return figure
 
 
-def legend_rows(section: Section) -> int:
+def legend_rows(section: Section | RealisedSection) -> int:
     """Return the number of rows in the legend of a figure; 0 if there is only one group."""
     if len(section.groups) == 1:
         return 0
     return -(-len(section.groups) // _columns(section))
 
 
-def legend(figure: Figure, section: Section, handles: list[Any]) -> None:
+def legend(figure: Figure, section: Section | RealisedSection, handles: list[Any]) -> None:
     """Write the names of the groups, each with its line, at the lower edge of a figure."""
     if len(section.groups) > 1:
         height = figure.get_figheight()
@@ -151,12 +151,12 @@ def legend(figure: Figure, section: Section, handles: list[Any]) -> None:
         figure.legend(handles=handles, ncols=_columns(section), borderpad=0, borderaxespad=0, labelspacing=0.3, **where)
 
 
-def _columns(section: Section) -> int:
+def _columns(section: Section | RealisedSection) -> int:
     longest = max(len(group.label) for group in section.groups)
     return int(np.clip(46 // (longest + 6), 1, len(section.groups)))
 
 
-def _canvas(section: Section) -> tuple[Figure, Axes]:
+def canvas(section: Section | RealisedSection) -> tuple[Figure, Axes]:
     """Return a figure of one column with an empty panel; all figures of a section have the same size."""
     below = 0.36 + _ROW * legend_rows(section)
     height = HEIGHT + _ROW * legend_rows(section)
@@ -165,7 +165,8 @@ def _canvas(section: Section) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _draw(axes: Axes, curve: Curve) -> None:
+def draw_curve(axes: Axes, curve: Curve) -> None:
+    """Draw the mean of a group, and its band over seeds if there are several."""
     if curve.band.runs > 1:
         look: dict[str, Any] = {"facecolor": curve.look["color"], "alpha": 0.22, "linewidth": 0.0, "zorder": 2.0}
         axes.fill_between(curve.episodes, curve.band.low, curve.band.high, **look)
@@ -173,11 +174,13 @@ def _draw(axes: Axes, curve: Curve) -> None:
     axes.plot(curve.episodes, curve.band.mean, zorder=4.0, label=curve.group.label, **curve.look, **few)
 
 
-def _labels(axes: Axes, curves: list[Curve]) -> Labels:
+def labels_of(axes: Axes, curves: list[Curve]) -> Labels:
+    """Return what places labels so that they cover no curve."""
     return Labels(axes, [np.column_stack([curve.episodes, curve.band.mean]) for curve in curves])
 
 
-def _across(axes: Axes, section: Section) -> None:
+def across(axes: Axes, section: Section | RealisedSection) -> None:
+    """Draw the axis of episodes, and the line of 0."""
     log_episodes(axes, max(group.episodes for group in section.groups))
     axes.axhline(0.0, color=GREY, linewidth=0.6, zorder=1)
 
@@ -216,7 +219,8 @@ def _total_scale(axes: Axes, low: float, high: float, top: float) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))
 
 
-def _ticks(axes: Axes) -> None:
+def plain_ticks(axes: Axes) -> None:
+    """Let the vertical axis have few and plain numbers."""
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))
 
@@ -256,7 +260,8 @@ def _below(axes: Axes, labels: Labels, metric: Metric, low: float) -> None:
         labels.write("more reward than the optimum has", *corners, shifts=((3, 3, "left"), (3, -8, "left")), must=True)
 
 
-def _finish(figure: Figure, axes: Axes, section: Section, title: str) -> None:
+def finish(figure: Figure, axes: Axes, section: Section | RealisedSection, title: str) -> None:
+    """Write the title and the legend of a figure."""
     write_title(figure, title)
     handles, _ = axes.get_legend_handles_labels()
     legend(figure, section, handles)

@@ -14,12 +14,13 @@ from matplotlib.style import context as style_context
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from opdop.model import Quantity, TabularCMDP
+from opdop.model.rounding import short_number
 from opdop.model.validation import Floats
 from opdop.planning import Optimum
 from opdop.report.figures import style
 from opdop.report.figures.style import LOOK, axis_label
 from opdop.report.summary.plane import slices, trace
-from opdop.report.summary.solution import Solution, short_number
+from opdop.report.summary.solution import Solution
 from opdop.report.summary.visit_map import VisitMap
 
 

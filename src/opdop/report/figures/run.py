@@ -14,12 +14,12 @@ from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from opdop.model import InvalidParameterError
+from opdop.model.rounding import short_number
 from opdop.model.validation import Floats
 from opdop.report.figures import style
 from opdop.report.figures.certificates import draw_certified, has_trail, title_of
 from opdop.report.figures.style import LOOK, axis_label, log_episodes, per, root, unroot
 from opdop.report.summary.run_summary import RunSummary
-from opdop.report.summary.solution import short_number
 from opdop.runs import Run
 
 

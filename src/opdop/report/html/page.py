@@ -17,15 +17,25 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from opdop.envs import environments
+from opdop.envs.own_problems import is_code
+from opdop.model.rounding import digits_for, number, plain, short_number
 from opdop.report.figures.groups import look_of
 from opdop.report.html import svg
 from opdop.report.html.pictures import Picture
 from opdop.report.summary import sentences
-from opdop.report.summary.groups import Collection, Group, Section, average_band, final_band, printable
+from opdop.report.summary.groups import (
+    Collection,
+    Group,
+    RealisedSection,
+    Section,
+    average_band,
+    final_band,
+    printable,
+)
 from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
-from opdop.report.summary.run_summary import value_text
-from opdop.report.summary.solution import better, number, setting_text, short_number, sizes_text
+from opdop.report.summary.realised_summary import summary_of
+from opdop.report.summary.run_facts import value_text
+from opdop.report.summary.solution import better, setting_text, sizes_text
 from opdop.report.summary.statistics import band
 from opdop.report.summary.verdicts import Verdict, verdicts
 from opdop.runs.files import file_name
@@ -72,6 +82,8 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
         headline=sentences.headline(collection),
         runs=_count(collection.total_runs, "run"),
         sections=[_section(collection, section, drawn[section.key]) for section in collection.sections],
+        known=any(isinstance(section, Section) for section in collection.sections),
+        unknown=any(isinstance(section, RealisedSection) for section in collection.sections),
         missing=Table(["run", "reason"], [Row([each.place, each.reason]) for each in collection.missing], False),
         missing_runs=_count(len(collection.missing), "run"),
         made=Table(["the runs", ""], [Row(fact) for fact in _manifest_facts(collection)], False),
@@ -83,7 +95,8 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
 def command(group: Group) -> str:
     """Return a shell command that repeats the runs of a group, one seed after the other."""
     run = group.runs[0]
-    if run.config.problem not in environments() or run.config.preset is None:
+    function = ":" in run.config.problem  # of a file or a module
+    if (is_code(run.config.problem) and not function) or run.config.preset is None:
         return "# a model or learner of your own: opdop.train(model, ...)"
     words = run.config.but(seed=0).command()
     seeds = " ".join(map(str, group.seeds))
@@ -91,10 +104,11 @@ def command(group: Group) -> str:
     return f"for seed in {seeds}; do {shlex.join(words)} --seed $seed --out {folder}-$seed; done"
 
 
-def _section(collection: Collection, section: Section, drawn: Drawn) -> dict[str, Any]:
+def _section(collection: Collection, section: Section | RealisedSection, drawn: Drawn) -> dict[str, Any]:
     """Return what the template shows of one problem."""
     summary, found = section.summary, verdicts(section)
     display = summary.run.display
+    known = isinstance(section, Section)
     H, S, A = summary.shape
     size = f"{sizes_text(S, A, H, len(summary.constraints))}."
     parameters = ", ".join(f"{key}={setting_text(value)}" for key, value in display.parameters.items())
@@ -107,16 +121,25 @@ def _section(collection: Collection, section: Section, drawn: Drawn) -> dict[str
         "about": display.summary,
         "facts": f"{size} Parameters: {parameters}." if parameters else size,
         "task": sentences.task_sentence(section),
-        "results": [(group.label, sentences.result_sentence(section, group)) for group in section.groups],
+        "known": known,
+        "results": [
+            (
+                group.label,
+                sentences.result_sentence(section, group)
+                if isinstance(section, Section)
+                else sentences.realised_sentence(section, group),
+            )
+            for group in section.groups
+        ],
         "differences": sentences.difference_sentence(found),
         "groups": [_group_key(i, group) for i, group in enumerate(section.groups)],
         "notes": _notes(section),
-        "values": _values(section),
+        "values": _values(section) if isinstance(section, Section) else _realised(section),
         "bands": "With one seed for each group, there is no estimate of chance." if section.seeds == 1 else bands,
-        "metrics": _metrics(section),
+        "metrics": _metrics(section) if isinstance(section, Section) else _evaluations(section),
         "verdicts": [(verdict, _p_text(verdict)) for verdict in found],
         "figures": _figures(drawn),
-        "guarantees": _guarantees(section),
+        "guarantees": _guarantees(section) if isinstance(section, Section) else None,
         "certificates": _certificates(section),
         "constants": _constants(section),
     }
@@ -141,11 +164,11 @@ def _figures(drawn: Drawn) -> dict[str, list[tuple[Markup, str]]]:
     return by_kind
 
 
-def _notes(section: Section) -> list[str]:
+def _notes(section: Section | RealisedSection) -> list[str]:
     """Return the notes of all groups; each names its groups unless it applies to every one of several."""
     notes: dict[str, list[str]] = {}
     for group in section.groups:
-        for text in group.summaries[0].notes:
+        for text in summary_of(group.runs[0]).notes:
             # A table of the page has a row where the terminal's table has a column.
             note = text.replace("column 'unconstrained policy'", "row “unconstrained policy”")
             notes.setdefault(note, []).append(group.label)
@@ -178,6 +201,44 @@ def _values(section: Section) -> Table:
     return Table(["expected per episode", *heads], rows)
 
 
+def _realised(section: RealisedSection) -> Table:
+    """Return realised totals per episode: of all episodes over the seeds, and of the second half of each first run."""
+    summary = section.summary
+    quantities = summary.run.display.quantities
+    order = [*range(1, len(quantities)), 0]
+    limits = [each.wanted.replace("<=", "≤").replace(">=", "≥") for each in summary.constraints]
+    rows = [Row(["constraint", *limits, ""], "reference")]
+    for group, first in zip(section.groups, section.summaries, strict=True):
+        averages = [metric.text(group) for metric in section.metrics]
+        rows.append(Row([f"{group.label}, all episodes", *(averages[j] for j in order)]))
+        seed = f", seed {first.run.config.seed}" if len(group.runs) > 1 else ""
+        rows.append(Row([f"{group.label}, second half{seed}", *(first.late_text(j) for j in order)]))
+    heads = [_with_unit(quantities[j].name, quantities[j].unit) for j in order]
+    return Table(["realised per episode", *heads], rows)
+
+
+def _evaluations(section: RealisedSection) -> Table | None:
+    """Return the fresh episodes of final policies in own units; None if no run has played any."""
+    summary = section.summary
+    quantities = summary.run.display.quantities
+    order = [*range(1, len(quantities)), 0]
+    rows = []
+    for group in section.groups:
+        for run in group.runs:
+            if (found := run.evaluation) is None:
+                continue
+            cells: list[Cell] = []
+            for j in order:
+                mean, low, high = found.interval(j)
+                digits = digits_for(high - low)
+                cells.append((plain(mean, digits), f"{plain(low, digits)} to {plain(high, digits)}"))
+            chance = f"{100.0 * (1.0 - found.failure_probability):g} %"
+            head = f"{group.label}, seed {run.config.seed}: {found.episodes:,} episodes, probability {chance}"
+            rows.append(Row([head, *cells]))
+    heads = [_with_unit(quantities[j].name, quantities[j].unit) for j in order]
+    return Table(["fresh episodes of the final policy", *heads], rows) if rows else None
+
+
 def _metrics(section: Section) -> Table:
     """Return regret, violation and hard violation of every group, per episode and in total."""
     rows = []
@@ -207,11 +268,11 @@ def _guarantees(section: Section) -> Table:
     return Table(["", "guarantee"], rows, numbers=False)
 
 
-def _certificates(section: Section) -> Table:
+def _certificates(section: Section | RealisedSection) -> Table:
     """Return the certificates of each group's first run: a row for each policy, and one for what to expect."""
     rows = []
     for group in section.groups:
-        card = group.summaries[0].card
+        card = group.facts.card
         if not card.certificates:
             rows.append(Row([group.label, f"none: {card.why_not}"]))
         for name, certificate in card.certificates.items():
@@ -221,7 +282,7 @@ def _certificates(section: Section) -> Table:
     return Table(["", "certificate"], rows, numbers=False)
 
 
-def _constants(section: Section) -> Table:
+def _constants(section: Section | RealisedSection) -> Table:
     """Return every constant of every group."""
     names = dict.fromkeys(name for group in section.groups for name in group.runs[0].constants)
     rows = []

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from opdop.model import PolicyMixture, TabularCMDP
 from opdop.planning import to_markov
 from opdop.report import figures
-from opdop.report.summary.groups import Group, Section
+from opdop.report.summary.groups import Group, RealisedSection, Section
+from opdop.report.summary.run_facts import RunFacts
 from opdop.report.summary.sentences import band_sentence
 
 _GUIDE = "Dotted: the slope of the theory, a guide and not a bound."
@@ -33,8 +34,10 @@ class Picture:
     draw: Callable[[], Figure]
 
 
-def pictures(section: Section) -> list[Picture]:
+def pictures(section: Section | RealisedSection) -> list[Picture]:
     """Return all pictures of a problem, in the order of the page."""
+    if isinstance(section, RealisedSection):
+        return [*_realised(section), *_certified(section)]
     return [*_curves(section), *_planes(section), *_certified(section), *_totals(section), *_maps(section)]
 
 
@@ -52,20 +55,39 @@ def _curves(section: Section) -> Iterator[Picture]:
         yield Picture(name, "curves", title, caption, partial(figures.multiplier_figure, section, i))
 
 
-def _certified(section: Section) -> Iterator[Picture]:
+def _realised(section: RealisedSection) -> Iterator[Picture]:
+    """Return the moving averages of realised totals, and the multipliers, where the model is not known."""
+    bands = band_sentence(section)
+    if section.seeds == 1:
+        bands = "Band: 95 % interval over batches of episodes."
+    window = "Realised totals of the episodes that were played, averaged over the last fifth of the episodes so far."
+    for j, quantity in enumerate(section.summary.run.display.quantities):
+        title = f"{section.name}: realised {quantity.name} against episodes, moving average"
+        name = f"{section.key}-realised-{j}"
+        yield Picture(name, "realised", title, f"{window} {bands}", partial(figures.moving_figure, section, j))
+    for i, limit in enumerate(section.summary.constraints):
+        title = f"{section.name}: multiplier of {limit.quantity.name} against episodes"
+        name = f"{section.key}-multiplier{_number(section, i)}"
+        draw = partial(figures.realised_multiplier_figure, section, i)
+        yield Picture(name, "realised", title, "The learner's multiplier of the constraint.", draw)
+
+
+def _certified(section: Section | RealisedSection) -> Iterator[Picture]:
     """Return the certified bounds of each group's first run that has recorded them."""
     for g, group in enumerate(section.groups):
-        summary = next((each for each in group.summaries if figures.has_trail(each)), None)
+        summary = next((each for each in map(RunFacts, group.runs) if figures.has_trail(each)), None)
         if summary is None:
             continue
+        known = summary.run.optimum is not None
         for i, quantity in enumerate(summary.run.display.quantities):
             title = f"{section.name}: certified bounds on {quantity.name} against episodes, {group.label}"
             caption = (
                 f"{group.label}, seed {summary.run.config.seed}. Green: what the data prove about the recommended "
-                "policy, without the model. Blue: its true value."
+                f"policy, without the model.{' Blue: its true value.' if known else ''}"
             )
             if i == 0:
-                caption += " Purple: no policy that keeps every constraint is better. Dashed: the exact optimum."
+                caption += " Purple: no policy that keeps every constraint is better."
+                caption += " Dashed: the exact optimum." if known else ""
             name = f"{section.key}-certified-{g + 1}-{i}"
             yield Picture(name, "certified", title, caption, partial(figures.certificate_figure, summary, i))
 
@@ -125,6 +147,6 @@ def _group_map(cmdp: TabularCMDP, group: Group) -> Figure:
     return figures.occupancy_map(cmdp, to_markov(cmdp, PolicyMixture(parts)), group.label)
 
 
-def _number(section: Section, constraint: int) -> str:
+def _number(section: Section | RealisedSection, constraint: int) -> str:
     """Return the part of a file name that tells figures of several constraints apart."""
     return f"-{constraint + 1}" if len(section.summary.constraints) > 1 else ""

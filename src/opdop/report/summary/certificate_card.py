@@ -12,7 +12,7 @@ from opdop.confidence import Certificate, Certifier, Observations
 from opdop.confidence.data import confidence_set
 from opdop.confidence.forecast import episodes_until_gap, episodes_until_kept
 from opdop.model import OpdopError
-from opdop.report.summary.solution import short_number
+from opdop.model.rounding import short_number
 from opdop.runs import Run
 
 POLICIES = ("final", "average", "recommended")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -16,8 +15,11 @@ import numpy as np
 
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
+from opdop.model.rounding import short_number
 from opdop.model.validation import MOST_EPISODES, Floats
 from opdop.report.summary.guarantee_card import card_lines
+from opdop.report.summary.realised_summary import RealisedSummary, summary_of
+from opdop.report.summary.run_facts import RunFacts
 from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.solution import setting_text
 from opdop.report.summary.statistics import Band, band
@@ -49,9 +51,14 @@ class Group:
         return tuple(RunSummary(run) for run in self.runs)
 
     @property
+    def facts(self) -> RunFacts:
+        """The first run, for what can be said of any run."""
+        return RunFacts(self.runs[0])
+
+    @property
     def episodes(self) -> int:
         """The number of episodes that every run has played."""
-        return min(each.episodes for each in self.summaries)
+        return min(int(run.episodes[-1]) for run in self.runs)
 
     @cached_property
     def grid(self) -> Floats:
@@ -77,23 +84,30 @@ class Group:
 
 @dataclass(frozen=True)
 class Metric:
-    """Regret, violation or hard violation, with its unit."""
+    """Regret, violation or hard violation, or a realised quantity where the model is not known, with its unit."""
 
-    key: str  # its column in the history
+    key: str  # its column in the history: a sum over all episodes so far
     scale: float  # own units in a model unit
     unit: str
+    label: str = ""  # its name in sentences, if that is not the column's
+    offset: float = 0.0  # of an episode, in own units
 
     @property
     def name(self) -> str:
         """Its name in sentences."""
-        return self.key.replace("_", " ")
+        return self.label or self.key.replace("_", " ")
 
     def per_episode(self, group: Group) -> dict[int, float]:
         """Return the average over all episodes of each run by seed, in own units."""
         return {
-            seed: self.scale * each.at_end(self.key) / each.episodes
-            for seed, each in zip(group.seeds, group.summaries, strict=True)
+            run.config.seed: self.offset + self.scale * float(run.history[self.key][-1]) / int(run.episodes[-1])
+            for run in group.runs
         }
+
+    def text(self, group: Group) -> str:
+        """Return the average over the runs of a group with its band; a single realised average has four digits."""
+        found = band(list(self.per_episode(group).values()))
+        return short_number(float(found.mean)) if found.runs == 1 and self.label else found.text
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +132,7 @@ class Section:
         """The model, rebuilt from its name; None if no shipped problem has this name, or it has changed since."""
         run = self.summary.run
         if run.config.problem not in environments():
-            return None
+            return None  # code is not run because a folder names it
         try:
             built = make(run.config.problem, **run.config.problem_parameters)
         except OpdopError:
@@ -148,6 +162,48 @@ class Section:
         return sum(len(group.runs) for group in self.groups)
 
 
+@dataclass(frozen=True, eq=False)
+class RealisedSection:
+    """All groups of one problem whose model is not known."""
+
+    key: str  # a name for files that no other section has
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def summaries(self) -> tuple[RealisedSummary, ...]:
+        """The summary of each group's first run."""
+        return tuple(RealisedSummary(group.runs[0]) for group in self.groups)
+
+    @property
+    def summary(self) -> RealisedSummary:
+        """The summary of the first run, for what all runs share: the problem, its constraints, its units."""
+        return self.summaries[0]
+
+    @property
+    def name(self) -> str:
+        """The problem's name."""
+        return self.summary.run.display.name
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The realised reward and each realised quantity with a limit, in own units."""
+        keys = ["total_realised_reward", *(f"total_realised_utility_{i}" for i in range(len(self.summary.constraints)))]
+        return tuple(
+            Metric(key, quantity.scale, quantity.unit, f"realised {quantity.name}", quantity.offset)
+            for key, quantity in zip(keys, self.summary.run.display.quantities, strict=True)
+        )
+
+    @property
+    def seeds(self) -> int:
+        """The largest number of runs in a group."""
+        return max(len(group.runs) for group in self.groups)
+
+    @property
+    def total_runs(self) -> int:
+        """The number of runs."""
+        return sum(len(group.runs) for group in self.groups)
+
+
 @dataclass(frozen=True)
 class Missing:
     """A run that is not in the report, and why."""
@@ -161,7 +217,7 @@ class Collection:
     """All runs of a report, grouped, with the runs that cannot be shown."""
 
     name: str  # of the folder
-    sections: tuple[Section, ...]
+    sections: tuple[Section | RealisedSection, ...]
     missing: tuple[Missing, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
     spec: str = ""  # of the sweep that made the runs, if one did
@@ -206,19 +262,6 @@ def collect(folder: str | Path) -> Collection:
     return Collection(root.resolve().name, sections, tuple(missing), _manifest(root), _text(root / SPEC))
 
 
-def realised_runs(folder: str | Path) -> dict[str, Run]:
-    """Return the run in a folder, or all runs below it, by place; empty if the model of one of them is known."""
-    root = folder_at(folder)
-    found = {}
-    for place in _places(root) if os.path.isdir(root) else ():
-        with contextlib.suppress(OpdopError):
-            run = Run.load(place)
-            if run.optimum is not None:
-                return {}
-            found[place.relative_to(root).as_posix()] = run
-    return found
-
-
 def gather(runs: Iterable[Run], name: str = "runs") -> Collection:
     """Group runs that are in memory, as `collect` does with those in a folder."""
     found, missing = {}, []
@@ -236,21 +279,24 @@ def _checked(run: Run) -> Run:
 
     Raises OpdopError, with the reason, for a run that `train` cannot have made, whatever its checksum says.
     """
-    summary = RunSummary(run)  # raises where no optimum is known
+    summary = summary_of(run)
     H, episodes, I = summary.shape[0], summary.episodes, len(run.thresholds)
     if len(run.display.quantities) != 1 + I:
         raise OpdopError("its display does not have one quantity for each signal.")
     estimates = [name for name in run.history.columns if name.startswith(("estimated_", "dual_"))]  # may be NaN
     sums = [name for name in run.history.columns if name not in estimates]
     most = (H + np.abs(run.thresholds).max(initial=0.0)) * episodes * 2.0
-    policies = np.concatenate([*summary.policies.values(), summary.optimum.slater.totals])
+    policies, optimum = run.average.totals, np.zeros(0)
+    if isinstance(summary, RunSummary):
+        policies = np.concatenate([*summary.policies.values(), summary.optimum.slater.totals])
+        optimum = np.array([*summary.optimum.dual, summary.optimum.slater_gap])
     scales = np.array([(each.scale, each.offset) for each in run.display.quantities])
     for what, numbers, limit in (
         ("list of episodes", run.episodes, MOST_EPISODES),
         ("history", run.history.select(sums).to_numpy(), most),
         ("history of estimates", np.nan_to_num(run.history.select(estimates).to_numpy(), posinf=np.inf), _LARGEST),
         ("policies' values", policies, 2.0 * H),
-        ("optimum", np.array([*summary.optimum.dual, summary.optimum.slater_gap]), _LARGEST),
+        ("optimum", optimum, _LARGEST),
         ("thresholds", run.thresholds, _LARGEST),
         ("units", scales, _LARGEST),
         ("units", 1.0 / scales[:, 0] if scales[:, 0].all() else np.inf, _LARGEST),
@@ -258,7 +304,8 @@ def _checked(run: Run) -> Run:
         if not (np.abs(numbers) <= limit).all():  # also if one is NaN
             raise OpdopError(f"its {what} has a number that is not finite, or beyond {limit:.6g}.")
     try:
-        json.dumps([summary.record(certificate=False), card_lines(summary)], default=str)
+        card = card_lines(summary) if isinstance(summary, RunSummary) else summary.notes
+        json.dumps([summary.record(certificate=False), card], default=str)
         shlex.join(run.config.command())
     except Exception as error:  # constants and settings of such a run may be anything
         raise OpdopError(f"it cannot be summarised ({type(error).__name__}: {error}).") from error
@@ -270,7 +317,7 @@ def _places(root: Path) -> list[Path]:
     return [root] if os.path.exists(root / RUN) else run_folders_in(root / RUNS) + run_folders_in(root)
 
 
-def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missing]]:
+def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section | RealisedSection, ...], list[Missing]]:
     """Group runs by problem, then by every setting but the seed; runs that cannot be added are listed as missing."""
     problems: dict[str, dict[str, dict[int, tuple[str, Run]]]] = {}
     repeated = []
@@ -285,14 +332,15 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section, ...], list[Missin
             repeated.append(Missing(place, "its history does not overlap those of the other seeds."))
         else:
             seeds[config.seed] = (place, run)
-    sections: list[Section] = []
+    sections: list[Section | RealisedSection] = []
     used: set[str] = set()
     for _, groups in sorted(problems.items()):
         members = [tuple(run for _, (_, run) in sorted(seeds.items())) for seeds in groups.values()]
         labels = _labels([each[0].config for each in members])
         ordered = sorted(zip(labels, members, strict=True), key=lambda item: item[0])
         key = _unused(file_name(members[0][0].display.name)[:60] or "problem", used)
-        sections.append(Section(key, tuple(Group(label, each) for label, each in ordered)))
+        kind = RealisedSection if members[0][0].optimum is None else Section
+        sections.append(kind(key, tuple(Group(label, each) for label, each in ordered)))
     return tuple(sections), repeated
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from opdop.report.summary.solution import short_number
+from opdop.model.rounding import short_number
 
 if TYPE_CHECKING:
     from opdop.report.summary.run_summary import Measure, RunSummary

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,18 +9,12 @@ from typing import Any
 import numpy as np
 
 from opdop.model import InvalidParameterError, Quantity
+from opdop.model.rounding import short_number
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
-from opdop.report.summary.certificate_card import CertificateCard
 from opdop.report.summary.guarantee_card import card_record
-from opdop.report.summary.solution import (
-    ConstraintSummary,
-    constraint_summaries,
-    problem_facts,
-    short_number,
-    signal_records,
-)
-from opdop.runs import Run
+from opdop.report.summary.run_facts import RunFacts
+from opdop.report.summary.solution import ConstraintSummary, constraint_summaries, problem_facts, signal_records
 from opdop.theory import Guarantee, guarantee
 
 RUN_FORMAT = "opdop.run/2"
@@ -58,13 +51,11 @@ class Measure:
 
 
 @dataclass(frozen=True, eq=False)
-class RunSummary:
+class RunSummary(RunFacts):
     """A run on a known model, with everything that tables, figures and JSON show of it.
 
     Raises InvalidParameterError if the model of the run is not known.
     """
-
-    run: Run
 
     def __post_init__(self) -> None:
         if self.run.optimum is None or self.run.last is None:
@@ -81,11 +72,6 @@ class RunSummary:
         """The true values of the final policy."""
         assert self.run.last is not None
         return self.run.last
-
-    @property
-    def reward(self) -> Quantity:
-        """The name and the unit of the reward."""
-        return self.run.display.quantities[0]
 
     @cached_property
     def constraints(self) -> tuple[ConstraintSummary, ...]:
@@ -107,51 +93,10 @@ class RunSummary:
             checked=self.run.config.stationary is None,
         )
 
-    @cached_property
-    def card(self) -> CertificateCard:
-        """The certificates of the run's policies."""
-        return CertificateCard(self.run)
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes were played."""
-        return int(self.run.episodes[-1])
-
-    @property
-    def episodes_per_second(self) -> float:
-        """How many episodes were played per second, measuring included."""
-        return self.episodes / max(self.run.seconds, 1e-9)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Stages, states and actions of the problem: H, S, A."""
-        H, S, A = self.run.policy.table.shape
-        return H, S, A
-
-    @property
-    def ignores_constraints(self) -> bool:
-        """Whether the algorithm maximises the reward alone."""
-        return self.run.config.algorithm.endswith("oppo")
-
-    @property
-    def method(self) -> str:
-        """The algorithm, and the preset of its constants if it has one."""
-        config = self.run.config
-        return f"{config.algorithm}, preset {config.preset}" if config.preset else config.algorithm
-
     @property
     def exact(self) -> bool:
         """Whether every episode was measured."""
         return self.run.config.measure_every == 1
-
-    def column(self, name: str) -> Floats:
-        """Return a column of the history, [K']."""
-        values: Floats = self.run.history[name].to_numpy()
-        return values
-
-    def at_end(self, name: str) -> float:
-        """Return a column's value after the final episode."""
-        return float(self.run.history[name][-1])
 
     @property
     def policies(self) -> dict[str, Floats]:
@@ -159,12 +104,6 @@ class RunSummary:
         best = np.concatenate([[self.optimum.value], self.optimum.utility_values])
         average, final, free = self.run.average, self.final_values, self.optimum.unconstrained
         return {"optimum": best, "average": average.totals, "final": final.totals, "unconstrained": free.totals}
-
-    @property
-    def estimates(self) -> Floats:
-        """The learner's estimates of the totals of its final policy, [1+I]."""
-        utilities = (f"estimated_utility_{i}" for i in range(len(self.constraints)))
-        return np.array([self.at_end(name) for name in ("estimated_reward", *utilities)])
 
     # What was measured ------------------------------------------------------------------------------------------------
 
@@ -204,19 +143,6 @@ class RunSummary:
         scales = {(abs(each.quantity.scale), each.quantity.unit) for each in self.constraints}
         scale, unit = next(iter(scales)) if len(scales) == 1 else (None, "")
         return Measure(name, total, self.episodes, scale, unit)
-
-    def final_multiplier(self, i: int) -> float:
-        """Return the multiplier of constraint i after the final episode, in model units."""
-        return self.at_end(f"dual_{i}")
-
-    def late_multiplier(self, i: int) -> float:
-        """Return the mean multiplier of constraint i over the second half of all episodes, in model units.
-
-        Each record counts for the episodes since the record before it.
-        """
-        episodes, values = self.column("episode"), self.column(f"dual_{i}")
-        weights = np.diff(np.maximum(np.concatenate([[0.0], episodes]), episodes[-1] / 2.0))
-        return float(weights @ values / weights.sum())
 
     # In words ---------------------------------------------------------------------------------------------------------
 
@@ -262,8 +188,6 @@ class RunSummary:
             if not constraint.binds:
                 subject = f"The constraint on {constraint.quantity.name}" if many else "The constraint"
                 notes.append(f"{subject} does not bind: it costs no reward, and its multiplier Y* is 0.")
-        if self.run.config.until is not None:
-            notes.append(self._ending())
         if not self.exact:
             every = self.run.config.measure_every
             notes.append(
@@ -275,22 +199,7 @@ class RunSummary:
                 "The states are continuous, and the learner sees them so. The optimum and all values are those of a "
                 "discretisation."
             )
-        if "doubling_phase" in self.run.constants:
-            notes.append(
-                "The planned K was doubled whenever it was reached; the constants are those of the final plan."
-            )
-        return tuple(notes)
-
-    def _ending(self) -> str:
-        """Return whether the run ended because a policy was certified."""
-        until, at = self.run.config.until, self.run.certified_at
-        share = "" if str(until).partition(" ")[2] else " of the reward range"
-        if at is None:
-            return f"No policy was certified to be within {until}{share} of the best in {self.episodes:,} episodes."
-        return (
-            f"The run ended at episode {at:,}: the recommended policy is certified to keep every constraint and to be "
-            f"within {until}{share} of the best."
-        )
+        return (*notes, *self.general_notes)
 
     # As data ----------------------------------------------------------------------------------------------------------
 
@@ -331,6 +240,7 @@ class RunSummary:
             "binds": any(constraint.binds for constraint in self.constraints),
             "guarantee": card_record(self),
             **({"certificate": self.card.record()} if certificate else {}),
+            "evaluation": self.evaluation_record,
             "verdict": self.verdict,
             "notes": list(self.notes),
             "seconds": run.seconds,
@@ -347,25 +257,6 @@ def percent(share: float) -> str:
     if 0.0 < share < 1e-4:
         return "less than 0.01%"
     return f"{100.0 * share:.0f}%" if share >= 0.1 else f"{100.0 * share:.2g}%"
-
-
-def constants_text(constants: Mapping[str, Any]) -> str:
-    """Return all constants of a run in one line.
-
-    >>> constants_text({"preset": "paper", "radius": {"rule": "PaperRadius", "C1": 1.0}, "planned_episodes": 100000})
-    'radius=PaperRadius(C1=1), planned_episodes=100000'
-    """
-    return ", ".join(f"{name}={value_text(value)}" for name, value in constants.items() if name != "preset")
-
-
-def value_text(value: Any) -> str:
-    """Return a constant as text."""
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{name}={value_text(part)}" for name, part in value.items() if name != "rule")
-        return f"{value.get('rule', '')}({inside})"
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def about(value: float) -> str:

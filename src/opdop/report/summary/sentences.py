@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from opdop.report.summary.groups import Collection, Group, Section, average_band
+from opdop.model.rounding import number
+from opdop.report.summary.groups import Collection, Group, RealisedSection, Section, average_band
 from opdop.report.summary.run_summary import SATISFIED_WITHIN, about, percent
-from opdop.report.summary.solution import better, number
+from opdop.report.summary.solution import better
 from opdop.report.summary.statistics import band, band_words
 from opdop.report.summary.verdicts import Verdict
 
 
-def task_sentence(section: Section) -> str:
+def task_sentence(section: Section | RealisedSection) -> str:
     """Return what the learners were asked to do on a problem, and for how long they learned."""
     summary, groups = section.summary, section.groups
     reward = summary.reward
@@ -41,6 +42,19 @@ def result_sentence(section: Section, group: Group) -> str:
     ]
     parts += [_constraint(section, group, i) for i in range(len(summary.constraints))]
     return "; ".join(parts) + "."
+
+
+def realised_sentence(section: RealisedSection, group: Group) -> str:
+    """Return what a group realised per episode, and whether its realised costs are within their limits."""
+    first, *others = section.metrics
+    parts = [f"{section.summary.reward.name} {_unit(first.text(group), first.unit)}"]
+    for metric, limit in zip(others, section.summary.constraints, strict=True):
+        quantity, bound = limit.quantity, limit.quantity.shown(limit.threshold)
+        mean, less = float(np.mean(list(metric.per_episode(group).values()))), better(quantity) == "less"
+        status = "within" if (mean <= bound if less else mean >= bound) else "beyond"
+        words = f"{'at most' if less else 'at least'} {bound:g}"
+        parts.append(f"{quantity.name} {_unit(metric.text(group), metric.unit)}, {status} its limit of {words}")
+    return f"realised on average over all episodes: {'; '.join(parts)}."
 
 
 def _constraint(section: Section, group: Group, index: int) -> str:
@@ -75,7 +89,7 @@ def difference_sentence(found: Sequence[Verdict]) -> str:
     return f"{share} differences between them are statistically clear."
 
 
-def band_sentence(section: Section) -> str:
+def band_sentence(section: Section | RealisedSection) -> str:
     """Return which band the figures and tables of a section show."""
     by_runs: dict[int, list[str]] = {}
     for group in section.groups:

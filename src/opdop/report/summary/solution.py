@@ -22,17 +22,11 @@ SOLVE_FORMAT = "opdop.solve/2"
 
 
 @dataclass(frozen=True)
-class ConstraintSummary:
-    """One constraint and its totals under three policies, in model units."""
+class Limit:
+    """One constraint: a quantity and its threshold, in model units."""
 
     quantity: Quantity
     threshold: float
-    attained: float  # by the optimal policy
-    unconstrained: float  # by the policy that maximises the reward alone
-    max_slack: float  # by the policy that attains the Slater gap
-    multiplier: float
-    slater_gap: float
-    binds: bool
     reward_scale: float  # own units of reward in one model unit
 
     @property
@@ -50,19 +44,31 @@ class ConstraintSummary:
         """What one model unit of the multiplier is in own units: reward per unit of the constraint."""
         return self.reward_scale / abs(self.quantity.scale)
 
+    def price(self, multiplier: float) -> dict[str, float]:
+        """Return a multiplier in model units and in own units."""
+        return {"model": multiplier, "own": multiplier * self.price_scale}
+
+
+@dataclass(frozen=True)
+class ConstraintSummary(Limit):
+    """One constraint and its totals under three policies, in model units."""
+
+    attained: float  # by the optimal policy
+    unconstrained: float  # by the policy that maximises the reward alone
+    max_slack: float  # by the policy that attains the Slater gap
+    multiplier: float
+    slater_gap: float
+    binds: bool
+
     @property
     def own_multiplier(self) -> float:
         """The optimal multiplier in own units: the loss of reward per unit by which the constraint is tightened.
 
         >>> fast = Quantity("fast services", "services", scale=-2.0, offset=20.0)
-        >>> ConstraintSummary(fast, 5.0, 5.0, 1.0, 10.0, 0.5, 5.0, True, reward_scale=3.0).own_multiplier
+        >>> ConstraintSummary(fast, 5.0, 3.0, 5.0, 1.0, 10.0, multiplier=0.5, slater_gap=5.0, binds=True).own_multiplier
         0.75
         """
         return self.multiplier * self.price_scale
-
-    def price(self, multiplier: float) -> dict[str, float]:
-        """Return a multiplier in model units and in own units."""
-        return {"model": multiplier, "own": multiplier * self.price_scale}
 
     def record(self) -> dict[str, Any]:
         """Return what every summary says of the constraint, as plain data."""
@@ -194,24 +200,6 @@ def plain_value(value: object) -> object:
 def better(quantity: Quantity) -> str:
     """Return whether "more" or "less" of a quantity is better; its signal is always better when larger."""
     return "less" if quantity.scale < 0 else "more"
-
-
-def number(value: float, digits: int = 4) -> str:
-    """Return a number with fixed digits, and never -0.
-
-    >>> number(-0.00001), number(2 / 3, digits=2)
-    ('0.0000', '0.67')
-    """
-    return f"{round(value, digits) + 0.0:.{digits}f}"
-
-
-def short_number(value: float) -> str:
-    """Return a number with four significant digits, in plain notation where it is readable.
-
-    >>> short_number(0.0068712), short_number(5.0), short_number(696.132), short_number(12345.6)
-    ('0.006871', '5', '696.1', '12,346')
-    """
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from opdop.model.rounding import digits_for, plain
 from opdop.model.validation import Floats
 
 LEVEL = 0.95
@@ -115,19 +116,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(corrected)[: int(np.sum(~np.isnan(corrected)))]  # NaN sorts last
     corrected[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(order), 0, -1) * corrected[order]))
     return [float(p) for p in corrected]
-
-
-def digits_for(width: float) -> int:
-    """Return the number of decimals that shows two significant digits of a width.
-
-    >>> digits_for(0.0123), digits_for(4.2), digits_for(300.0), digits_for(0.0)
-    (3, 1, 0, 4)
-    """
-    if not np.isfinite(width) or width == 0.0:
-        return 4
-    return int(np.clip(1 - np.floor(np.log10(abs(width))), 0, 10))
-
-
-def plain(value: float, digits: int) -> str:
-    """Return a number with this many decimals, and never -0."""
-    return f"{round(value, digits) + 0.0:,.{digits}f}"

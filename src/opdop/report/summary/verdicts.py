@@ -7,8 +7,9 @@ from itertools import combinations
 
 import numpy as np
 
-from opdop.report.summary.groups import Metric, Section
-from opdop.report.summary.statistics import LEVEL, Difference, difference, digits_for, holm, plain
+from opdop.model.rounding import digits_for, plain
+from opdop.report.summary.groups import Metric, RealisedSection, Section
+from opdop.report.summary.statistics import LEVEL, Difference, difference, holm
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Verdict:
         return f"clear: {less} has less {self.metric.name} than {more} by {by}"
 
 
-def verdicts(section: Section) -> list[Verdict]:
+def verdicts(section: Section | RealisedSection) -> list[Verdict]:
     """Compare every two groups of a problem in every metric."""
     tests = [
         (metric, first.label, second.label, difference(metric.per_episode(first), metric.per_episode(second)))

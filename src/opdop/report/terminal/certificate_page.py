@@ -13,8 +13,8 @@ from rich.text import Text
 
 from opdop.confidence import Certificate
 from opdop.model import Quantity
+from opdop.model.rounding import number, short_number
 from opdop.report.summary.certificate_card import rounded_count
-from opdop.report.summary.solution import number, short_number
 
 _PAIRS = 10
 

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from opdop.model import Quantity
-from opdop.report.summary.solution import number, short_number
+from opdop.model.rounding import number, short_number
 from opdop.runs import Progress
 
 # A run gets a bar if it is expected to take WORTH_SHOWING seconds, which is estimated after KNOWN_AFTER seconds.
@@ -24,10 +24,10 @@ WORTH_SHOWING, KNOWN_AFTER = 2.0, 0.5
 class Watch:
     """Shows the progress of a run on a terminal, and nothing elsewhere; pass it to `train` as `progress`."""
 
-    def __init__(self, console: Console, quantities: Sequence[Quantity]) -> None:
+    def __init__(self, console: Console, quantities: Sequence[Quantity], *, at_once: bool = False) -> None:
         self.episode: int | None = None  # the latest that was reported
         self._console, self._quantities = console, quantities
-        self._began, self._first = 0.0, 0
+        self._began, self._first, self._at_once = 0.0, 0, at_once
         self._bar = Bar(
             TextColumn("learning"),
             BarColumn(),
@@ -58,7 +58,7 @@ class Watch:
         if not self._console.is_terminal:
             return
         self._bar.update(self._task, completed=progress.episode, total=progress.episodes)
-        if self._live is None and self._is_long(progress, now - self._began):
+        if self._live is None and (self._at_once or self._is_long(progress, now - self._began)):
             self._live = Live(console=self._console, transient=True, refresh_per_second=8)
             self._live.start()
         if self._live is not None:
@@ -84,18 +84,20 @@ def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
     certified gap 0.5000 dollars; the recommended policy keeps every constraint
     """
     reward, *constrained = quantities
+    duals = [
+        short_number(float(dual) * abs(reward.scale) / abs(quantity.scale))
+        for dual, quantity in zip(progress.dual, constrained, strict=True)
+    ]
+    words = f"{'multiplier' if len(duals) == 1 else 'multipliers'} {', '.join(duals)}{_certified(progress, reward)}"
+    if math.isnan(progress.regret):  # the model is not known
+        return Text(words)
     regret = f"{number(progress.regret * abs(reward.scale) / progress.episode)} {reward.unit}".rstrip()
     scale, unit = (abs(constrained[0].scale), constrained[0].unit) if len(constrained) == 1 else (1.0, "model units")
     paid_back, hard = (
         number(total * scale / progress.episode) for total in (progress.violation, progress.hard_violation)
     )
     costs = f"regret {regret}, violation {paid_back} {unit}".rstrip() + f", hard {hard}"
-    duals = [
-        short_number(float(dual) * abs(reward.scale) / abs(quantity.scale))
-        for dual, quantity in zip(progress.dual, constrained, strict=True)
-    ]
-    words = "multiplier" if len(duals) == 1 else "multipliers"
-    return Text(f"per episode: {costs}\n{words} {', '.join(duals)}{_certified(progress, reward)}")
+    return Text(f"per episode: {costs}\n{words}")
 
 
 def _certified(progress: Progress, reward: Quantity) -> str:

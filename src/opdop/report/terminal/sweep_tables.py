@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opdop.model import Quantity
-from opdop.report.summary.solution import number
+from opdop.model.rounding import number
 from opdop.runs import RunConfig
 from opdop.sweeps import Failure, SweepProgress, short_key
 
@@ -99,7 +99,18 @@ def kinds_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
 
     `found` maps keys to summaries of runs. Runs are of one kind if their configurations differ only in the seed.
     """
-    from opdop.report.summary.groups import differences, without_seed  # late: it is needed for this table only
+    table = _table("runs of", "seeds", "reward", "optimum", "violation", "hard")
+    for group, runs in _kinds(found):
+        reward, *utilities = runs[0]["quantities"]
+        single = utilities[0]["unit"] or utilities[0]["name"] if len(utilities) == 1 else "model units"
+        units = f"  in {reward['unit'] or reward['name']}; violation in {single}"
+        table.add_row(Text(f"{group}\n{units}"), str(len(runs)), *_numbers(runs))
+    return table
+
+
+def _kinds(found: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Return the runs of each kind, with its name: the settings in which kinds of one group differ are part of it."""
+    from opdop.report.summary.groups import differences, without_seed  # late: it is needed for these tables only
 
     kinds: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for about in found.values():
@@ -109,13 +120,7 @@ def kinds_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     for name, groups in kinds.items():
         words = differences([RunConfig.of(runs[0]["config"]) for runs in groups.values()])
         named += [(", ".join([name, *each]), runs) for each, runs in zip(words, groups.values(), strict=True)]
-    table = _table("runs of", "seeds", "reward", "optimum", "violation", "hard")
-    for group, runs in named:
-        reward, *utilities = runs[0]["quantities"]
-        single = utilities[0]["unit"] or utilities[0]["name"] if len(utilities) == 1 else "model units"
-        units = f"  in {reward['unit'] or reward['name']}; violation in {single}"
-        table.add_row(Text(f"{group}\n{units}"), str(len(runs)), *_numbers(runs))
-    return table
+    return named
 
 
 def runs_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
@@ -123,6 +128,25 @@ def runs_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     table = _table("run", "reward", "optimum", "violation", "hard", "seconds")
     for key, about in found.items():
         table.add_row(Text(short_key(key)), *_numbers([about]), f"{about['seconds']:.2f}")
+    return table
+
+
+def realised_table(found: Mapping[str, Mapping[str, Any]], *, kinds: bool) -> RenderableType:
+    """Return a table of runs whose model is not known: realised totals per episode beside limits, in own units.
+
+    With `kinds` it has a row for each kind of run, with means over its seeds, otherwise one for each run.
+    """
+    rows = _kinds(found) if kinds else [(short_key(key), [about]) for key, about in found.items()]
+    table = _table("runs of" if kinds else "run", "realised per episode", "seeds" if kinds else "seconds")
+    for name, runs in rows:
+        quantities = [Quantity(**quantity) for quantity in runs[0]["quantities"]]
+        lines = []
+        for j, quantity in enumerate(quantities):
+            mean = number(quantity.shown(fmean(run["average"][j] for run in runs)), 2)
+            limit = "" if j == 0 else f" ({quantity.constraint(runs[0]['thresholds'][j - 1])})"
+            lines.append(f"{quantity.name} {mean} {quantity.unit}".rstrip() + limit)
+        last = str(len(runs)) if kinds else f"{runs[0]['seconds']:.2f}"
+        table.add_row(Text(name), Text("\n".join(lines), justify="left"), last)
     return table
 
 

@@ -18,17 +18,17 @@ from opdop.algorithms.preset_makers import Presets
 from opdop.envs import Environment
 from opdop.model import Display, Problem, Quantity
 from opdop.model.display import worth
+from opdop.model.rounding import number, short_number
 from opdop.report.summary.guarantee_card import card_lines
-from opdop.report.summary.run_summary import Measure, RunSummary, constants_text
+from opdop.report.summary.run_facts import constants_text
+from opdop.report.summary.run_summary import Measure, RunSummary
 from opdop.report.summary.solution import (
     ConstraintSummary,
     Solution,
     better,
     discretisation_text,
     duration,
-    number,
     setting_text,
-    short_number,
     sizes_text,
 )
 from opdop.report.summary.visit_map import VisitMap

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from opdop.report.summary.solution import short_number
+from opdop.model.rounding import short_number
 from opdop.theory import CoverageStudy, Verification
 from opdop.theory.verification import Row
 

@@ -1,0 +1,98 @@
+"""Kernels that other kernels call, compiled as parts of these: without machine code and files of their own.
+
+Numba compiles a function that another one calls as if Python called it: to machine code, with a wrapper that unpacks
+Python's objects and one for C, and into the cache. All of that is repeated in the caller, into which LLVM copies the
+function. A part ends as optimised LLVM code instead, and that is what the caller's compilation begins with: the machine
+code of the caller is the same to the last bit, and the first start takes a quarter less. A function that both Python
+and kernels call is compiled in both ways, each when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numba.extending
+from numba import _dynfunc
+from numba.core import codegen, types
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
+
+
+class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """LLVM code that is optimised and linked into its callers, and never made into machine code."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):  # type: ignore[misc]
+    """Numba's last pass, without its last step."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        # Callers look a function up by an object that Python could call; this one has no address.
+        name = lowered.fndesc.qualname.split(".")[-1]
+        key = _dynfunc.make_function(
+            lowered.fndesc.lookup_module(), name, "a part of kernels", 0, lowered.env, (state.library,)
+        )
+        state.targetctx.insert_user_function(key, lowered.fndesc, [state.library])
+        state["cr"] = lowered._replace(cfunc=key)
+        return True
+
+
+class _PartCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's compiler with `_PartLowering` as the last pass."""
+
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        manager._finalized = False
+        manager.passes = [(_PartLowering if each is NativeLowering else each, text) for each, text in manager.passes]
+        manager.finalize()
+        return [manager]
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function that other compiled functions take as a part."""
+
+    options: dict[str, Any]  # those of `njit`
+    _part: Any = None
+
+    @property
+    def _numba_type_(self) -> Any:
+        """Numba's type of this function, where another one calls it."""
+        if self._part is None:
+            self._part = numba.njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **self.options)(self.py_func)
+        return types.Dispatcher(self._part)
+
+
+def as_kernel(compiled: Any, options: dict[str, Any]) -> Any:
+    """Make what `njit(**options)` returned a part of the functions that call it; return it."""
+    if isinstance(compiled, CPUDispatcher):  # not if compiling is switched off
+        compiled.__class__ = Kernel
+        compiled.options = options
+    return compiled
+
+
+def overload(
+    function: Callable[..., Any], *, fastmath: Any = False, allocates: bool = True, forceinline: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return Numba's decorator `overload` for a function; implementations are parts of the kernels that call them.
+
+    `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`, and `forceinline` as for Numba's.
+    """
+    options = {"fastmath": fastmath, "_nrt": allocates, "error_model": "numpy", "forceinline": forceinline}
+    wrapping = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    decorator: Callable[[Callable[..., Any]], Any] = numba.extending.overload(function, jit_options=options | wrapping)
+    return decorator
