@@ -94,6 +94,8 @@ class Table:
         columns = [*(f"K {length:,}" for length in self.lengths), "late hard violation", "spread of Y / max(Y*, 1)"]
         print(f"| problem | S, A, H, I | {' | '.join(columns)} |\n|---|---|" + "--:|" * len(columns))
         for case in self.cases:
+            if not case.lengths(self.lengths):
+                continue  # too large for these lengths
             cmdp = case.cmdp
             cells = [", ".join(map(str, (cmdp.num_states, cmdp.num_actions, cmdp.horizon, cmdp.num_constraints)))]
             for length in self.lengths:

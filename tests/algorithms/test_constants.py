@@ -174,8 +174,8 @@ def test_practical_uses_the_parameters_for_noise_only_if_signals_are_random():
     noisy = task_of(3, 6, 3, 1, 100, 0.05, noisy=True)
     options = {"radius_scale": 0.5, "noise_scale": 0.25, "noise_visits": 4.0, "optimistic_init": 0.75}
     calm, random = (choose(each, "practical", **options).radius for each in (task, noisy))
-    assert calm == SpanRadius(0.5, 0.001, 0.0, 0.75, 1.0, pools=True)
-    assert random == SpanRadius(0.5, 0.001, 0.25, 0.75, 4.0, pools=True)
+    assert calm == SpanRadius(0.5, 0.001, 0.0, 0.75, 1.0, 0.2, 0.1, 0.0, pools=True)
+    assert random == SpanRadius(0.5, 0.001, 0.25, 0.75, 4.0, 0.2, 0.1, 0.3, pools=True)
     np.testing.assert_array_equal(2.0 * calm.radii(task, 1.0), [1.5, 1.0, 0.5])
     np.testing.assert_array_equal(2.0 * random.radii(task, 1.0), [1.75, 1.25, 0.75])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -154,6 +155,54 @@ def test_a_pair_is_estimated_to_be_the_best_until_it_is_trusted_also_after_a_res
             np.testing.assert_allclose(q, 1.0 if visit < 3 else 0.25, atol=1e-3)
     with pytest.raises(InvalidParameterError, match=r"trusted_from is 0.5; expected a number, at least 1"):
         make(task, radius=SpanRadius(1e-3, 1e-3, trusted_from=0.5))
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("make", [in_table, in_lists])
+def test_doubt_and_trust_follow_from_the_counts_alone(make: Any, pooled: bool):
+    # Plain formulas of all counts, after random episodes, beside the widths and doubts that are renewed visit by visit.
+    H, S, A, ridge = 3, 4, 2, 1e-4
+    task = replace(task_of(H, S, A), stationary=pooled, stationary_signals=pooled)
+    rule = SpanRadius(1e-3, 1e-3, optimistic_init=1.0, trust_growth=0.7, value_doubt=0.5, signal_doubt=0.25, pools=True)
+    counts, random = make(task, radius=rule, ridge=ridge), np.random.default_rng(5)
+    for episode in range(1, 121):
+        reachable = 3 if episode <= 80 else 4  # the last state is discovered late
+        states = np.minimum(random.geometric(0.5, H + 1) - 1, reachable - 1)
+        counts.observe(Episode(states, (random.random(H) < 0.1).astype(np.int64), random.random((2, H))))
+        if episode % 10:
+            continue
+        visits, n = counts.arrays.visits, counts.number  # [L, S, A]
+        here = n.sum(axis=2)
+        seen = here > 0.0
+        unvisited = np.array([not seen.all()] if pooled else [*(~seen[1:]).any(axis=1), False])
+        least = max(1.0, 0.7 * (1 + np.floor(np.log2(max(n.mean(), 0.5)))))
+        trusted = n >= np.where(unvisited, least, 1.0)[:, None, None]
+        first = counts.first_widths[: len(n), None, None]
+        width = np.where(trusted, 1.0 / np.sqrt(n + ridge), first)
+        np.testing.assert_allclose(visits.width.reshape(len(n), A, S), width.transpose(0, 2, 1), rtol=1e-12)
+        tried, m = np.maximum(n, 1.0), np.maximum(here, here.mean())[:, :, None]
+        doubt = np.maximum(np.floor(np.log2(np.maximum(m, 0.5))) - np.floor(np.log2(A * tried)), 0.0) / tried * (n > 0)
+        np.testing.assert_allclose(visits.doubt.reshape(len(n), A, S), doubt.transpose(0, 2, 1), rtol=1e-12)
+        again = make(task, radius=rule, ridge=ridge)
+        again.restore(counts.state())
+        for name in ("width", "doubt", "inverse"):
+            np.testing.assert_array_equal(getattr(again.arrays.visits, name), getattr(visits, name))
+        policy = TabularPolicy.uniform(H, S, A)
+        np.testing.assert_array_equal(again.evaluate(policy).q, counts.evaluate(policy).q)
+
+
+def test_doubt_adds_a_share_of_the_range_of_what_may_follow():
+    # State 0 is visited 8 times with action 0 and once with action 1. Of its 9 visits, log2 is 3; of A n = 2 it is 1.
+    task, policy = task_of(2, 3, 2), TabularPolicy.uniform(2, 3, 2)
+    counts = Counts(task, radius=SpanRadius(1e-9, 1e-9, value_doubt=0.1, signal_doubt=0.05), ridge=1e-12)
+    for n in range(9):
+        states, actions = np.array([0, 1 + n % 2, 0]), np.array([int(n == 8), 0])
+        counts.observe(Episode(states, actions, np.array([[0.0, n % 2]] * 2)))
+    found = counts.evaluate(policy)
+    low, high = found.v[0, 1, 1:]
+    assert high - low > 0.3
+    np.testing.assert_allclose(found.q[:, 0, 0, 0], (low + high) / 2.0, atol=1e-6)  # played as often as others
+    np.testing.assert_allclose(found.q[:, 0, 0, 1], low + 2.0 * (0.1 * (high - low) + 0.05), atol=1e-6)
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -167,11 +167,14 @@ def _practical(
     noise_scale: float = 0.1,
     noise_visits: float = 6.0,
     pooled_visits: float = 1.0,
+    trust_growth: float = 0.2,
+    doubt_scale: float = 0.1,
+    noise_doubt: float = 0.3,
 ) -> Constants:
     """Steps relative to what is seen, free of units, H and K: learns soon, has no guarantee."""
     # `python -m studies.general` chose the defaults: docs/practical.md.
     given = dict(locals())
-    noise, visits = (noise_scale, noise_visits) if task.noisy else (0.0, 1.0)
+    noise, visits, doubt = (noise_scale, noise_visits, noise_doubt) if task.noisy else (0.0, 1.0, 0.0)
     if task.stationary and task.stationary_signals:  # visits are pooled, so there are many
         visits = max(visits, pooled_visits)
     return Constants(
@@ -180,7 +183,17 @@ def _practical(
         dual_step_size=dual_step_scale,
         mixing=1.0,
         dual_bound=bound_multipliers(task, dual_bound),
-        radius=SpanRadius(radius_scale, linear_radius_scale, noise, optimistic_init, visits, pools=True),
+        radius=SpanRadius(
+            radius_scale,
+            linear_radius_scale,
+            noise,
+            optimistic_init,
+            trusted_from=visits,
+            trust_growth=trust_growth,
+            value_doubt=doubt_scale,
+            signal_doubt=doubt,
+            pools=True,
+        ),
         ridge=ridge_scale,
         damping=damping,
         relative=True,

@@ -30,6 +30,7 @@ from opdop.confidence import Observations
 from opdop.confidence.row_lists import as_lists
 from opdop.kernels import counts as kernel
 from opdop.kernels import evaluators
+from opdop.kernels.trust import Trust, renew_all
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import fitting_table
@@ -50,12 +51,19 @@ Transitions = tuple[Ints, Ints, Ints]
 Stored = kernel.CountTable | kernel.CountLists
 
 
-def _trusted_from(rule: Any) -> float:
-    """Return the visits from which on the estimate of a pair is used; a rule may set them."""
-    visits = as_number("trusted_from", getattr(rule, "trusted_from", 1.0), "a number, at least 1")
-    if visits < 1.0:
-        raise InvalidParameterError(f"trusted_from is {visits}; expected a number, at least 1.")
-    return visits
+def _trust(rule: Any) -> dict[str, float]:
+    """Return the numbers of `Trust` that a rule sets; without any, a pair is trusted after one visit."""
+    found = {}
+    for name, field, least in (
+        ("trusted_from", "least", 1.0),
+        ("trust_growth", "growth", 0.0),
+        ("value_doubt", "value_doubt", 0.0),
+        ("signal_doubt", "signal_doubt", 0.0),
+    ):
+        found[field] = as_number(name, getattr(rule, name, least), f"a number, at least {least:g}")
+        if not least <= found[field] < math.inf:
+            raise InvalidParameterError(f"{name} is {found[field]}; expected a number, at least {least:g}.")
+    return found
 
 
 def no_visits(
@@ -64,11 +72,15 @@ def no_visits(
     first_widths: Floats,
     radii: Floats,
     stages: int | None = None,
-    trusted_from: float = 1.0,
+    *,
+    least: float = 1.0,
+    growth: float = 0.0,
+    value_doubt: float = 0.0,
+    signal_doubt: float = 0.0,
 ) -> kernel.Visits:
     """Return the counts of pairs before the first episode, with L = `stages` or H; first_widths and radii are [H].
 
-    Until a pair has been visited `trusted_from` times, its width stays the first one.
+    The numbers after `stages` are those of `opdop.kernels.trust`.
     """
     J, H, S, pairs = 1 + task.num_constraints, task.horizon, task.num_states, task.num_states * task.num_actions
     L = stages or H
@@ -80,9 +92,20 @@ def no_visits(
         inverse=np.full((L, pairs), 1.0 / ridge),
         width=np.repeat(first_widths[:L, None], pairs, axis=1),
         work=np.zeros((J, pairs)),
+        spans=np.zeros(J),
         radii=radii,
         ridge=ridge,
-        trusted_from=trusted_from,
+        doubt=np.zeros((L, pairs)),
+        trust=Trust(
+            least=least,
+            growth=growth,
+            value_doubt=value_doubt,
+            signal_doubt=signal_doubt,
+            first_width=first_widths[:L].copy(),
+            state_number=np.zeros((L, S)),
+            unvisited=np.where(np.arange(L) < H - 1, S, 0),
+            total=np.zeros(1),
+        ),
     )
 
 
@@ -145,7 +168,7 @@ class Counts:
             # Before a state is visited, all its actions have the same estimate: the bonus, clipped at the most.
             unvisited = np.minimum(2.0 * (self.radii * self.first_widths), np.arange(H, 0, -1.0))
             stages = 1 if pooled else H
-            visits = no_visits(task, self.ridge, self.first_widths, self.radii, stages, _trusted_from(rule))
+            visits = no_visits(task, self.ridge, self.first_widths, self.radii, stages, **_trust(rule))
         self.q = np.empty((J, H, A, S))
         self.v = np.zeros((J, H + 1, S))
         self.q[:] = unvisited[:, None, None]
@@ -277,9 +300,7 @@ class Counts:
             kernel.renew_balls(visits)
             visits.refuted[:] = 0
         else:
-            visits.inverse[:] = 1.0 / (visits.number + self.ridge)
-            first = self.first_widths[: len(visits.number), None]
-            visits.width[:] = np.where(visits.number >= visits.trusted_from, np.sqrt(visits.inverse), first)
+            renew_all(visits, float(self.declared))
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
         self._counts = self._stored(visits, row, successor, seen)
 
@@ -336,8 +357,7 @@ def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) ->
         visits.upper[:, :, pairs] = task.rest[:, None, None]
         kernel.renew_balls(visits)
     else:
-        visits.inverse[:, pairs] = 1.0 / (visits.number[:, pairs] + visits.ridge)
-        visits.width[:, pairs] = np.sqrt(visits.inverse[:, pairs])
+        renew_all(visits, float(visits.number.sum()))
     rows = (S * A * np.arange(L)[:, None] + pairs).ravel()
     return rows, np.full(L * A, x), np.full(L * A, total // L)
 

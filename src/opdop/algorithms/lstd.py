@@ -179,8 +179,9 @@ class LSTD:
         """Return every array that changes with the episodes."""
         named: dict[str, Any] = dict(self.arrays._asdict())
         if isinstance(self.arrays, kernel.OneHot):
-            named |= {f"visits_{name}": array for name, array in self.arrays.visits._asdict().items()}
-        fixed = {"form", "varphi", "radii", "ridge", "visits", "visits_radii", "visits_ridge", "visits_trusted_from"}
+            visits, kept = self.arrays.visits, ("touched", "number", "sums", "lost", "inverse", "width")
+            named |= {f"visits_{name}": getattr(visits, name) for name in kept}
+        fixed = {"form", "varphi", "radii", "ridge", "visits"}
         return {name: array for name, array in named.items() if name not in fixed} | {"q": self.q, "v": self.v}
 
     def _linear(self) -> kernel.Linear:

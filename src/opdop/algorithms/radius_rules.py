@@ -118,7 +118,10 @@ class SpanRadius:
     """The radius of `practical`: the bonus after n visits is (scale (H - h) + noise) / sqrt(n + ridge), whatever K is.
 
     Until a pair has been visited `trusted_from` times, its estimate is at least `optimistic_init` times the largest
-    value H - h. It has no guarantee.
+    value H - h. While states are unvisited, this number of visits grows by `trust_growth` whenever the mean number of
+    visits of all pairs has doubled. An estimate from few visits is doubted, by `value_doubt` times the range of the
+    values that may follow and by `signal_doubt`, the more the longer it was not tried: see `opdop.kernels.trust`. It
+    has no guarantee.
     """
 
     scale: float
@@ -126,6 +129,9 @@ class SpanRadius:
     noise: float = 0.0
     optimistic_init: float = 0.0
     trusted_from: float = 1.0
+    trust_growth: float = 0.0
+    value_doubt: float = 0.0
+    signal_doubt: float = 0.0
     pools: bool = False  # whether visits are pooled where the task is stationary
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms.task import Estimates, Learner, Task
-from opdop.kernels import counts, features, loops, lstd
+from opdop.kernels import counts, features, loops, lstd, trust
 from opdop.kernels.dynamic_programming import count_uniforms
 from opdop.kernels.simd import LANES
 from opdop.kernels.transitions import Dense, count_rows
@@ -27,8 +27,11 @@ _AXES: Mapping[type, Mapping[str, str]] = {
         "inverse": "LP",
         "width": "LP",
         "work": "JP",
+        "spans": "J",
         "radii": "H",
+        "doubt": "LP",
     },
+    trust.Trust: {"first_width": "L", "state_number": "LS", "unvisited": "L", "total": "1"},
     counts.BallVisits: {
         "touched": "HS",
         "number": "LP",
@@ -177,7 +180,7 @@ def _check_parts(name: str, parts: Any, sizes: dict[str, int]) -> None:
         raise InvalidModelError(f"{name} are {shown(parts)}; expected those of opdop.kernels.")
     for part, axes in _AXES[type(parts)].items():
         _check_axes(f"{name}: {part}", getattr(parts, part).shape, axes, sizes)
-    for part in ("visits", "radii", "form"):
+    for part in ("visits", "radii", "form", "trust"):
         inner = getattr(parts, part, None)
         if isinstance(inner, tuple):
             _check_parts(f"{name}: {part}", inner, sizes)

@@ -1,7 +1,7 @@
 """Algorithm 3: optimistic policy evaluation from counts, which are stored in one of two forms.
 
 A `CountTable` has a cell for every transition and is read in one vectorised pass. `CountLists` store only the
-transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus, 0, H-h), and V = <Q, policy>, for J signals.
+transitions that occurred. Both give Q = clip(mean + P^ V + 2 bonus + doubt, 0, H-h) and V = <Q, policy> of J signals.
 Pairs are laid out by action, a*S + x, as in all learning kernels. Counts have L stages of their own: L = H, or L = 1
 where the visits of all stages are pooled, because the kernel is stationary.
 
@@ -20,6 +20,7 @@ from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
 from opdop.kernels.sums import add_compensated
+from opdop.kernels.trust import Trust, renew_visited
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
 # inlined.
@@ -42,9 +43,11 @@ class Visits(NamedTuple):
     inverse: np.ndarray  # [L, S*A]: 1 / (n + ridge)
     width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
     work: np.ndarray  # [J, S*A]: room for sums
+    spans: np.ndarray  # [J]: room for ranges of values
     radii: np.ndarray  # [H]
     ridge: float
-    trusted_from: float  # visits from which on a pair's estimate is used; before, its width stays the first one
+    doubt: np.ndarray  # [L, S*A]: of the estimate; see `opdop.kernels.trust`
+    trust: Trust
 
 
 class BallVisits(NamedTuple):
@@ -126,7 +129,7 @@ def _overload_evaluate(counts, policy, q, v):
 def _evaluate_table(counts, policy, q, v):
     visits, seen = counts
     number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
-    J, (H, A, S) = q.shape[0], policy.shape
+    doubt, J, (H, A, S) = visits.doubt, q.shape[0], policy.shape
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
@@ -143,12 +146,15 @@ def _evaluate_table(counts, policy, q, v):
             _add_expected(seen, k, v, h + 1, totals)
         radius, top = visits.radii[h], float(H - h)
         for j in range(J):
+            span = _doubted_span(visits, v, j, h)
             for x in range(S):
                 v[j, h, x] = 0.0
             for a in range(A):
                 for x in range(S):
                     pair = a * S + x
-                    value = estimate(totals[j, pair], inverse[k, pair], width[k, pair], radius, top)
+                    value = estimate(
+                        totals[j, pair], inverse[k, pair], width[k, pair], doubt[k, pair], radius, span, top
+                    )
                     q[j, h, a, x] = value
                     v[j, h, x] += value * policy[h, a, x]  # line 8
 
@@ -157,12 +163,15 @@ def _evaluate_table(counts, policy, q, v):
 def _evaluate_lists(counts, policy, q, v):
     visits, J, (H, A, S) = counts.visits, q.shape[0], policy.shape
     number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
+    doubt, spans = visits.doubt, visits.spans
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         k = stored_stage(h, number.shape[0])
         radius, top = visits.radii[h], float(H - h)
+        for j in range(J):
+            spans[j] = _doubted_span(visits, v, j, h)
         for first in range(0, S, _BLOCK):
             last = min(first + _BLOCK, S)
             if any_touched(visits.touched, h, first, last):
@@ -178,7 +187,9 @@ def _evaluate_lists(counts, policy, q, v):
                     for j in range(J):
                         for x in range(first, last):
                             pair = a * S + x
-                            value = estimate(totals[j, pair], inverse[k, pair], width[k, pair], radius, top)
+                            value = estimate(
+                                totals[j, pair], inverse[k, pair], width[k, pair], doubt[k, pair], radius, spans[j], top
+                            )
                             q[j, h, a, x] = value
                             v[j, h, x] += value * policy[h, a, x]  # line 8
 
@@ -193,16 +204,41 @@ def any_touched(touched, h, first, last):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _doubted_span(visits, v, j, h):
+    """Return what multiplies the doubts at stage h: shares of the ranges of the values that follow and of a signal."""
+    trust, touched = visits.trust, visits.touched
+    if trust.value_doubt <= 0.0 and trust.signal_doubt <= 0.0:
+        return 0.0
+    following = _span(v[j, h + 1], touched[h + 1]) if h < touched.shape[0] - 1 else 0.0
+    return trust.value_doubt * following + trust.signal_doubt
+
+
+@njit(cache=True, fastmath=False, allocates=False)
+def _span(v, touched):
+    """Return the range of the values v [S] of the states that were visited."""
+    low, high = math.inf, -math.inf
+    for x in range(v.shape[0]):
+        if touched[x]:
+            low, high = min(low, v[x]), max(high, v[x])
+    return max(high - low, 0.0)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def clip_value(value, top):
     """Return a value clipped to [0, top]; top is the number of stages left, since signals are in [0, 1]."""
     return min(max(value, 0.0), top)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def estimate(total, inverse, width, radius, top):
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def estimate(total, inverse, width, doubt, radius, span, top):
     """Return Q of a pair, from the sum of its signals and of the values of its successors."""
-    bonus = radius * width  # line 6
-    return clip_value(total * inverse + 2.0 * bonus, top)  # line 7
+    return clip_value(_with_bonus(total, inverse, radius * width) + span * doubt, top)  # lines 6 and 7
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _with_bonus(total, inverse, bonus):
+    """Return mean and bonus; rounded in between, so that it does not depend on where this is inlined."""
+    return total * inverse + 2.0 * bonus
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -307,26 +343,26 @@ def _touch(touched, h, x, stages):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def count_visit(visits, h, x, pair, observed):
-    """Count one visit and its observed signals, those of stage h in observed [J, H]."""
-    k = stored_stage(h, visits.number.shape[0])
-    _touch(visits.touched, h, x, visits.number.shape[0])
-    visits.number[k, pair] += 1.0
-    for j in range(observed.shape[0]):
-        # Compensated, because rounding errors of 10^8 additions would add up.
-        visits.sums[j, k, pair], visits.lost[j, k, pair] = add_compensated(
-            visits.sums[j, k, pair], visits.lost[j, k, pair], observed[j, h]
-        )
-    visits.inverse[k, pair] = 1.0 / (visits.number[k, pair] + visits.ridge)
-    if visits.number[k, pair] >= visits.trusted_from:
-        visits.width[k, pair] = math.sqrt(visits.inverse[k, pair])
+def count_pairs(visits, states, actions, observed):
+    """Count the visits of an episode and its observed signals [J, H]."""
+    touched, number, sums, lost = visits.touched, visits.number, visits.sums, visits.lost
+    inverse, width, ridge = visits.inverse, visits.width, visits.ridge
+    S, L, J = touched.shape[1], number.shape[0], observed.shape[0]
+    for h in range(actions.shape[0]):
+        k, pair = stored_stage(h, L), actions[h] * S + states[h]
+        _touch(touched, h, states[h], L)
+        number[k, pair] += 1.0
+        for j in range(J):
+            # Compensated, because rounding errors of 10^8 additions would add up.
+            sums[j, k, pair], lost[j, k, pair] = add_compensated(sums[j, k, pair], lost[j, k, pair], observed[j, h])
+        inverse[k, pair] = 1.0 / (number[k, pair] + ridge)
+        width[k, pair] = math.sqrt(inverse[k, pair])
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_visits(visits, states, actions, observed):
-    S = visits.touched.shape[1]
-    for h in range(actions.shape[0]):
-        count_visit(visits, h, states[h], actions[h] * S + states[h], observed)
+    count_pairs(visits, states, actions, observed)
+    renew_visited(visits, states, actions)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import Visits, average, clip_value, count_visit
+from opdop.kernels.counts import Visits, average, clip_value, count_pairs
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
 
@@ -260,9 +260,9 @@ def _observe_pairs(state, v, states, actions, observed, direction):
     """Add one episode to the regressions of the pairs that it visited; direction [S] is room."""
     J, H = observed.shape
     S = v.shape[2]
+    count_pairs(state.visits, states, actions, observed)
     for h in range(H):
         pair = actions[h] * S + states[h]
-        count_visit(state.visits, h, states[h], pair, observed)
         if h < H - 1:
             for j in range(J):
                 x, gram, inverse = v[j, h + 1], state.gram[j, h], state.inverse[j, h]

@@ -12,6 +12,7 @@ Sizes = tuple[int, int]
 
 
 @family("chain", "training", length=(4, 10), slip=(0.0, 0.2))
+@family("chain-slippery", "training", length=(7, 12), slip=(0.1, 0.35), gap=(0.2, 0.6))
 @family("chain-long", "validation", length=(12, 20), slip=(0.0, 0.1), gap=(0.2, 0.6))
 def chain(random: Random, length: Sizes, slip: tuple[float, float]) -> TabularCMDP:
     """Reward waits at the far end of a chain, and each step forward costs effort."""

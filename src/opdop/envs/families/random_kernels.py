@@ -17,6 +17,7 @@ Sizes = tuple[int, int]
 
 
 @family("dense", "training", states=(3, 25), actions=(2, 6), stages=(3, 20))
+@family("dense-few", "training", states=(4, 7), actions=(3, 5), stages=(3, 6))
 @family("dense-noisy", "training", noisy=True, states=(3, 12), actions=(2, 5), stages=(2, 12))
 @family("dense-tight", "training", gap=(0.02, 0.08), states=(6, 16), actions=(3, 5), stages=(5, 15))
 @family("dense-three", "training", states=(4, 15), actions=(3, 8), stages=(4, 12), constraints=3)
