@@ -203,7 +203,7 @@ def any_touched(touched, h, first, last):
     return False
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _doubted_span(visits, v, j, h):
     """Return what multiplies the doubts at stage h: shares of the ranges of the values that follow and of a signal."""
     trust, touched = visits.trust, visits.touched
