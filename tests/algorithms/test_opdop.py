@@ -413,8 +413,9 @@ def test_learners_import_no_environment_and_plan_nothing():
         names = imports(file)
         assert not any(name.startswith("opdop.envs") for name in names), file.name
         assert not any(name.startswith(("opdop.runs", "opdop.sweeps", "opdop.theory")) for name in names), file.name
-        tells = file.name in ("task.py", "baseline.py")  # what learners are told: the Slater gap, a safe policy
-        assert any(name.startswith("opdop.planning") for name in names) == tells, file.name
+        # What learners are told (the Slater gap, a safe policy), and peers that plan on their own estimated model.
+        plans = file.name in ("task.py", "baseline.py", "posterior.py", "optpess_lp.py")
+        assert any(name.startswith("opdop.planning") for name in names) == plans, file.name
 
 
 # The policy stays a distribution
