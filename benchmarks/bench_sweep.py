@@ -43,6 +43,23 @@ def speed(folder: Path) -> None:
     print(f"  2 workers / 1 worker = {rates[1] / rates[0]:.2f} (aim 1.8, on an idle machine with 2 cores)", flush=True)
 
 
+def together() -> None:
+    """Print the speed of `train_many` with two workers against one: the median of ratios that were measured in turn."""
+    ratios = []
+    for _ in range(3):
+        seconds = []
+        for workers in (1, 2):
+            began = time.perf_counter()
+            opdop.train_many("media-streaming", seeds=8, workers=workers, episodes=EPISODES, records=10)
+            seconds.append(time.perf_counter() - began)
+        ratios.append(seconds[0] / seconds[1])
+    print(
+        f"  train_many, 8 seeds of {EPISODES:,} episodes: {seconds[0]:.2f} s with 1 worker, {seconds[1]:.2f} s with 2; "
+        f"2 workers / 1 worker = {sorted(ratios)[1]:.2f} (aim 1.8, on an idle machine with 2 cores)",
+        flush=True,
+    )
+
+
 def overhead(folder: Path) -> None:
     """Print the overhead of a run in a sweep, from many tiny ones, without the start of the process."""
     spec = {"episodes": TINY, "problem": "factored"}
@@ -93,6 +110,7 @@ def reading(folder: Path) -> None:
 def main() -> None:
     opdop.train("media-streaming", episodes=100)  # compile
     opdop.train("factored", episodes=100)
+    together()
     with tempfile.TemporaryDirectory() as folder:
         speed(Path(folder))
         overhead(Path(folder))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from opdop.planning import Optimum, Values, evaluate
     from opdop.report import Comparison, compare, report
-    from opdop.runs import Agent, Run, certify, train
+    from opdop.runs import Agent, Run, certify, train, train_many
     from opdop.sweeps import Spec, Sweep
     from opdop.sweeps import run_sweep as sweep
     from opdop.theory import verify_problems as verify
@@ -108,5 +108,6 @@ __all__ = [
     "solve",
     "sweep",
     "train",
+    "train_many",
     "verify",
 ]

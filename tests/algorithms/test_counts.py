@@ -259,7 +259,8 @@ def test_compiled_evaluate_equals_its_source(case: dict[str, Any]):
             counts.observe(episode)
         found = counts.evaluate(case["policy"])
         q, v = found.q.copy(), found.v.copy()
-        kernel.evaluate.py_func(counts.arrays, by_action(case["policy"].table), counts.q, counts.v)
+        compiled = kernel._evaluate_table if is_table(counts) else kernel._evaluate_lists
+        compiled.py_func(counts.arrays, by_action(case["policy"].table), counts.q, counts.v)
         np.testing.assert_allclose(found.q, q, rtol=0, atol=1e-13)
         np.testing.assert_allclose(found.v, v, rtol=0, atol=1e-13)
 

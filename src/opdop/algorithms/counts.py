@@ -91,6 +91,8 @@ def no_visits(
         lost=np.zeros((J, L, pairs)),
         inverse=np.full((L, pairs), 1.0 / ridge),
         width=np.repeat(first_widths[:L, None], pairs, axis=1),
+        work=np.zeros((J, pairs)),
+        spans=np.zeros(J),
         radii=radii,
         ridge=ridge,
         doubt=np.zeros((L, pairs)),

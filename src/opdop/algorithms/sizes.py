@@ -26,6 +26,8 @@ _AXES: Mapping[type, Mapping[str, str]] = {
         "lost": "JLP",
         "inverse": "LP",
         "width": "LP",
+        "work": "JP",
+        "spans": "J",
         "radii": "H",
         "doubt": "LP",
     },

@@ -9,7 +9,7 @@ Pairs are laid out by action, a*S + x. All sums are in visits, n times a probabi
 from __future__ import annotations
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountTable, by_form, stored_stage
+from opdop.kernels.counts import FEW_PAIRS, CountTable, any_touched, by_form, stored_stage
 from opdop.kernels.parts import overload
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
@@ -23,7 +23,7 @@ def evaluate_ball(counts, policy, q, v):
     compiled(counts, policy, q, v)
 
 
-@overload(evaluate_ball)
+@overload(evaluate_ball, allocates=False, forceinline=True)
 def _overload_evaluate_ball(counts, policy, q, v):
     def of_table(counts, policy, q, v):
         _evaluate_table(counts, policy, q, v)
@@ -34,7 +34,7 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, of_table, of_lists)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
     visits, seen = counts
     J, (H, A, S) = q.shape[0], policy.shape
@@ -43,14 +43,17 @@ def _evaluate_table(counts, policy, q, v):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):
-        if not _any(visits.touched, h):
+        if not any_touched(visits.touched, h, 0, S):
             continue
         k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
         top = float(H - h)
         for j in range(J):
             if h < H - 1:
                 sort_states(v, j, h + 1, visits.order, h)
-                _fill(seen, k, v, j, h + 1, visits.order, h, number, visits.moved, totals)
+                if A * S <= FEW_PAIRS:
+                    _fill_few(seen, k, v, j, h + 1, visits.order, h, number, visits.moved, totals)
+                else:
+                    _fill(seen, k, v, j, h + 1, visits.order, h, number, visits.moved, totals)
             else:
                 for pair in range(A * S):
                     totals[0, pair] = 0.0
@@ -65,15 +68,7 @@ def _evaluate_table(counts, policy, q, v):
                     v[j, h, x] += value * policy[h, a, x]
 
 
-@njit(cache=True, fastmath=False)
-def _any(touched, h):
-    for x in range(touched.shape[1]):
-        if touched[h, x]:
-            return True
-    return False
-
-
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _fill(seen, k, v, j, stage, order, h, number, moved, work):
     """Write n times the largest expectation of v[j, stage] over each pair's ball into work[0]; work[1] is used up."""
     S, pairs = seen.shape[1], seen.shape[2]
@@ -111,7 +106,27 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
             work[0, pair] += taken * value
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _fill_few(seen, k, v, j, stage, order, h, number, moved, work):
+    """Write the same pair by pair: so few pairs are not vectorised anyway."""
+    for pair in range(seen.shape[2]):
+        y = order[j, h, 0]
+        wanted, left = float(seen[k, y, pair]) + moved[k, pair], number[k, pair]
+        taken = wanted if wanted < left else left
+        total = taken * v[j, stage, y]
+        left -= taken
+        place = 1
+        while left > 0.0 and place < seen.shape[1]:
+            y = order[j, h, place]
+            n = float(seen[k, y, pair])
+            taken = n if n < left else left
+            left -= taken
+            total += taken * v[j, stage, y]
+            place += 1
+        work[0, pair] = total
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def sort_states(v, j, stage, order, h):
     """Sort order[j, h] so that v[j, stage] descends, equal values by number: the result does not depend on the past.
 
@@ -122,7 +137,7 @@ def sort_states(v, j, stage, order, h):
             _insert(v, j, stage, order, h, gap, v.shape[2] * v.shape[2])
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _insert(v, j, stage, order, h, gap, budget):
     """Sort the elements that are a gap apart; return False if that takes more moves than the budget."""
     for place in range(gap, v.shape[2]):
@@ -143,7 +158,7 @@ def _insert(v, j, stage, order, h, gap, budget):
     return True
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _evaluate_lists(counts, policy, q, v):
     visits = counts.visits
     J, (H, A, S) = q.shape[0], policy.shape
@@ -172,7 +187,7 @@ def _evaluate_lists(counts, policy, q, v):
                     v[j, h, x] = mean
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _fill_list(counts, k, pair, v, j, stage, best):
     """Return n times the largest expectation of v[j, stage] over one pair's ball."""
     visits, successors, seen = counts.visits, counts.successors, counts.seen
@@ -190,7 +205,7 @@ def _fill_list(counts, k, pair, v, j, stage, best):
     return total + moved * top - _take_worst(work, size, moved)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _take_worst(heap, size, wanted):
     """Return the value of so much mass, taken where values are smallest; heap [2, n], values and masses, is used up."""
     for root in range(size // 2 - 1, -1, -1):
@@ -206,7 +221,7 @@ def _take_worst(heap, size, wanted):
     return total
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _sift(heap, root, size):
     """Move a value down until none below it is smaller."""
     value, mass = heap[0, root], heap[1, root]

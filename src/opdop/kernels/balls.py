@@ -13,7 +13,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def mean_width(n, log_sets):
     """Return how far the mean of n observations in [0, 1] may be from its expectation; infinite for n = 0.
 
@@ -26,7 +26,7 @@ def mean_width(n, log_sets):
     return math.sqrt(0.5 * (n + 1.0) * (log_sets + 0.5 * math.log(n + 1.0))) / n
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def l1_width(n, log_sets):
     """Return how far, in L1, the empirical distribution of n draws may be from the true one: at most 2.
 
@@ -38,7 +38,7 @@ def l1_width(n, log_sets):
     return min(2.0, 2.0 * mean_width(n, log_sets))
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def log_pairs_of_sets(m):
     """Return log(2^(m-1) - 1): how many sets of m outcomes there are, a set and its complement being one.
 
@@ -49,7 +49,7 @@ def log_pairs_of_sets(m):
     return (m - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - m)))
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def unseen_mass(n, log_sets):
     """Return the largest probability of a set of outcomes of which none occurred in n draws; 1 for n = 0.
 

@@ -26,6 +26,9 @@ from opdop.kernels.trust import Trust, renew_visited
 # inlined.
 _EXACT = {"contract"}
 
+_BLOCK = 128  # states evaluated together from lists
+FEW_PAIRS = 16  # of a stage: below that, loops over pairs are too short to be vectorised
+
 # Two observations of a deterministic signal that differ by more are not rounding.
 SAME_SIGNAL = 1e-9
 
@@ -39,6 +42,8 @@ class Visits(NamedTuple):
     lost: np.ndarray  # [J, L, S*A]: what rounding took from the sums so far (Kahan)
     inverse: np.ndarray  # [L, S*A]: 1 / (n + ridge)
     width: np.ndarray  # [L, S*A]: 1 / sqrt(n + ridge)
+    work: np.ndarray  # [J, S*A]: room for sums
+    spans: np.ndarray  # [J]: room for ranges of values
     radii: np.ndarray  # [H]
     ridge: float
     doubt: np.ndarray  # [L, S*A]: of the estimate; see `opdop.kernels.trust`
@@ -95,63 +100,117 @@ def by_form(counts, table, lists):
     return None
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def stored_stage(h, stages):
     """Return the slice that stage h reads of an array with one stage or with all: h % stages, without dividing."""
     return 0 if stages == 1 else h
 
 
-@njit(cache=True, fastmath=_EXACT)
 def evaluate(counts, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S], from the counts as they are.
 
     Blocks of states that were never visited keep the optimistic q and v that the caller wrote there.
     """
-    # Arrays are taken out of the tuples once: each access counts references to all arrays of a tuple.
-    visits = counts.visits
-    touched, sums, radii = visits.touched, visits.sums, visits.radii
-    inverse, width, doubt = visits.inverse, visits.width, visits.doubt
-    L, J = visits.number.shape[0], q.shape[0]
-    H, A, S = policy.shape
-    flat_q = q.reshape(J, H, A * S)
-    block = states_at_once(counts)
-    totals, spans = np.empty((J, A * S)), np.zeros(J)
-    value_doubt, signal_doubt = visits.trust.value_doubt, visits.trust.signal_doubt
+    (_evaluate_table if isinstance(counts, CountTable) else _evaluate_lists)(counts, policy, q, v)
+
+
+@overload(evaluate, allocates=False, forceinline=True)
+def _overload_evaluate(counts, policy, q, v):
+    def of_table(counts, policy, q, v):
+        _evaluate_table(counts, policy, q, v)
+
+    def of_lists(counts, policy, q, v):
+        _evaluate_lists(counts, policy, q, v)
+
+    return by_form(counts, of_table, of_lists)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _evaluate_table(counts, policy, q, v):
+    visits, seen = counts
+    number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
+    doubt, J, (H, A, S) = visits.doubt, q.shape[0], policy.shape
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
-        k = stored_stage(h, L)
-        if value_doubt > 0.0 or signal_doubt > 0.0:
-            for j in range(J):
-                following = _span(v[j, h + 1], touched[h + 1]) if h < H - 1 else 0.0
-                spans[j] = value_doubt * following + signal_doubt
-        for x in range(0, S, block):
-            after = min(x + block, S)
-            if touched[h, x:after].any():
-                # The pairs of a whole stage form one piece; those of a block of states form one piece per action.
-                pieces, pairs = (1, A * S) if after - x == S else (A, after - x)
+        if not any_touched(visits.touched, h, 0, S):
+            continue
+        k = stored_stage(h, number.shape[0])
+        for j in range(J):
+            for pair in range(A * S):
+                totals[j, pair] = visits.sums[j, k, pair]
+        if A * S <= FEW_PAIRS:
+            _add_expected_of_few(seen, k, v, h + 1, totals)
+        elif h < H - 1:
+            _add_expected(seen, k, v, h + 1, totals)
+        radius, top = visits.radii[h], float(H - h)
+        for j in range(J):
+            span = _doubted_span(visits, v, j, h)
+            for x in range(S):
+                v[j, h, x] = 0.0
+            for a in range(A):
+                for x in range(S):
+                    pair = a * S + x
+                    value = estimate(
+                        totals[j, pair], inverse[k, pair], width[k, pair], doubt[k, pair], radius, span, top
+                    )
+                    q[j, h, a, x] = value
+                    v[j, h, x] += value * policy[h, a, x]  # line 8
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _evaluate_lists(counts, policy, q, v):
+    visits, J, (H, A, S) = counts.visits, q.shape[0], policy.shape
+    number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
+    doubt, spans = visits.doubt, visits.spans
+    for j in range(J):
+        for x in range(S):
+            v[j, H, x] = 0.0
+    for h in range(H - 1, -1, -1):  # line 3
+        k = stored_stage(h, number.shape[0])
+        radius, top = visits.radii[h], float(H - h)
+        for j in range(J):
+            spans[j] = _doubted_span(visits, v, j, h)
+        for first in range(0, S, _BLOCK):
+            last = min(first + _BLOCK, S)
+            if any_touched(visits.touched, h, first, last):
                 for j in range(J):
-                    for piece in range(pieces):
-                        first = piece * S + x
-                        _copy(sums[j, k, first : first + pairs], totals[j, first : first + pairs])
-                if h < H - 1:
-                    for piece in range(pieces):
-                        add_expected(counts, h, piece * S + x, pairs, v, totals)
-                for j in range(J):
-                    for piece in range(pieces):
-                        first, last = piece * S + x, piece * S + x + pairs
-                        _estimate_optimistically(
-                            totals[j, first:last],
-                            inverse[k, first:last],
-                            width[k, first:last],
-                            doubt[k, first:last],
-                            radii[h],
-                            spans[j],
-                            float(H - h),
-                            flat_q[j, h, first:last],
-                        )
-                    average(q[j, h], policy[h], x, after, v[j, h])
+                    for x in range(first, last):
+                        v[j, h, x] = 0.0
+                for a in range(A):
+                    for j in range(J):
+                        for pair in range(a * S + first, a * S + last):
+                            totals[j, pair] = visits.sums[j, k, pair]
+                    if h < H - 1:
+                        _add_listed(counts, k, a * S + first, a * S + last, v, h + 1, totals)
+                    for j in range(J):
+                        for x in range(first, last):
+                            pair = a * S + x
+                            value = estimate(
+                                totals[j, pair], inverse[k, pair], width[k, pair], doubt[k, pair], radius, spans[j], top
+                            )
+                            q[j, h, a, x] = value
+                            v[j, h, x] += value * policy[h, a, x]  # line 8
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def any_touched(touched, h, first, last):
+    """Return whether one of the states from first to last was visited at stage h."""
+    for x in range(first, last):
+        if touched[h, x]:
+            return True
+    return False
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _doubted_span(visits, v, j, h):
+    """Return what multiplies the doubts at stage h: shares of the ranges of the values that follow and of a signal."""
+    trust, touched = visits.trust, visits.touched
+    if trust.value_doubt <= 0.0 and trust.signal_doubt <= 0.0:
+        return 0.0
+    following = _span(v[j, h + 1], touched[h + 1]) if h < touched.shape[0] - 1 else 0.0
+    return trust.value_doubt * following + trust.signal_doubt
 
 
 @njit(cache=True, fastmath=False, allocates=False)
@@ -164,27 +223,25 @@ def _span(v, touched):
     return max(high - low, 0.0)
 
 
-@njit(cache=True, fastmath=False, allocates=False)
-def _copy(source, target):
-    for n in range(source.shape[0]):
-        target[n] = source[n]
-
-
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def clip_value(value, top):
     """Return a value clipped to [0, top]; top is the number of stages left, since signals are in [0, 1]."""
     return min(max(value, 0.0), top)
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _estimate_optimistically(totals, inverse, width, doubt, radius, span, top, q):
-    """Write Q of some pairs, from the sums of their signals and of the values of their successors."""
-    for pair in range(q.shape[0]):
-        bonus = radius * width[pair]  # line 6
-        q[pair] = clip_value(totals[pair] * inverse[pair] + 2.0 * bonus + span * doubt[pair], top)  # line 7
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def estimate(total, inverse, width, doubt, radius, span, top):
+    """Return Q of a pair, from the sum of its signals and of the values of its successors."""
+    return clip_value(_with_bonus(total, inverse, radius * width) + span * doubt, top)  # lines 6 and 7
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _with_bonus(total, inverse, bonus):
+    """Return mean and bonus; rounded in between, so that it does not depend on where this is inlined."""
+    return total * inverse + 2.0 * bonus
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def average(q, policy, first, last, v):
     """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
     mean = v[first:last]
@@ -196,91 +253,88 @@ def average(q, policy, first, last, v):
             mean[x] += good[x] * likely[x]  # line 8
 
 
-def states_at_once(counts):
-    """Return how many states are evaluated together: all of them for a table, a block of them for lists."""
-    return _table_states_at_once(counts) if isinstance(counts, CountTable) else _lists_states_at_once(counts)
-
-
-def _table_states_at_once(counts):
-    return counts.seen.shape[1]
-
-
-def _lists_states_at_once(counts):
-    return min(128, counts.visits.touched.shape[1])
-
-
-@overload(states_at_once)
-def _overload_states_at_once(counts):
-    return by_form(counts, _table_states_at_once, _lists_states_at_once)
-
-
-def add_expected(counts, h, first, pairs, v, totals):
-    """Add sum_y n(x, a, y) V(y) to totals [J, A*S] for the pairs from `first` on at stage h; V = v[:, h+1]."""
-    add = _table_add_expected if isinstance(counts, CountTable) else _lists_add_expected
-    add(counts, h, first, pairs, v, totals)
-
-
-def _table_add_expected(counts, h, first, pairs, v, totals):
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _add_expected(seen, k, v, stage, totals):
+    """Add sum_y n(x, a, y) V(y) to totals [J, S*A] for all pairs, from a table; V = v[:, stage]."""
     # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
-    # A table is always evaluated as a whole, so that first = 0.
-    seen = counts.seen[stored_stage(h, counts.seen.shape[0])]
-    S, J = seen.shape[0], totals.shape[0]
+    S, pairs, J = seen.shape[1], seen.shape[2], totals.shape[0]
     whole = S - S % 4
     for y in range(0, whole, 4):
-        n0, n1, n2, n3 = seen[y], seen[y + 1], seen[y + 2], seen[y + 3]
         for j in range(0, J - 1, 2):
-            one, two = totals[j], totals[j + 1]
-            a, b = v[j, h + 1], v[j + 1, h + 1]
-            a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
-            b0, b1, b2, b3 = b[y], b[y + 1], b[y + 2], b[y + 3]
+            a0, a1, a2, a3 = v[j, stage, y], v[j, stage, y + 1], v[j, stage, y + 2], v[j, stage, y + 3]
+            b0, b1, b2, b3 = v[j + 1, stage, y], v[j + 1, stage, y + 1], v[j + 1, stage, y + 2], v[j + 1, stage, y + 3]
             for pair in range(pairs):
-                m0, m1, m2, m3 = float(n0[pair]), float(n1[pair]), float(n2[pair]), float(n3[pair])
-                one[pair] = (((one[pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
-                two[pair] = (((two[pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
+                m0, m1 = float(seen[k, y, pair]), float(seen[k, y + 1, pair])
+                m2, m3 = float(seen[k, y + 2, pair]), float(seen[k, y + 3, pair])
+                totals[j, pair] = (((totals[j, pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
+                totals[j + 1, pair] = (((totals[j + 1, pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
         if J % 2 == 1:
-            one, a = totals[J - 1], v[J - 1, h + 1]
-            a0, a1, a2, a3 = a[y], a[y + 1], a[y + 2], a[y + 3]
+            j = J - 1
+            a0, a1, a2, a3 = v[j, stage, y], v[j, stage, y + 1], v[j, stage, y + 2], v[j, stage, y + 3]
             for pair in range(pairs):
-                one[pair] = (((one[pair] + n0[pair] * a0) + n1[pair] * a1) + n2[pair] * a2) + n3[pair] * a3
+                m0, m1 = float(seen[k, y, pair]), float(seen[k, y + 1, pair])
+                m2, m3 = float(seen[k, y + 2, pair]), float(seen[k, y + 3, pair])
+                totals[j, pair] = (((totals[j, pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
     for y in range(whole, S):
         for j in range(J):
             for pair in range(pairs):
-                totals[j, pair] += seen[y, pair] * v[j, h + 1, y]
+                totals[j, pair] += seen[k, y, pair] * v[j, stage, y]
 
 
-def _lists_add_expected(counts, h, first, pairs, v, totals):
-    number = counts.visits.number
-    row = stored_stage(h, number.shape[0]) * number.shape[1] + first
-    starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
-    successors, seen = counts.successors, counts.seen
-    J = totals.shape[0]
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _add_expected_of_few(seen, k, v, stage, totals):
+    """Add the same, pair by pair: so few pairs are not vectorised anyway."""
+    for j in range(totals.shape[0]):
+        for pair in range(totals.shape[1]):
+            total = totals[j, pair]
+            for y in range(seen.shape[1]):
+                total += seen[k, y, pair] * v[j, stage, y]
+            totals[j, pair] = total
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _add_listed(counts, k, first, last, v, stage, totals):
+    """Add the same from lists, for the pairs from first to last."""
+    starts, used, successors, seen = counts.starts, counts.used, counts.successors, counts.seen
+    row, J = k * counts.visits.number.shape[1], totals.shape[0]
     # Two signals at a time: each successor is looked up once for both. Unsigned indices save a test of the sign.
     for j in range(0, J - 1, 2):
-        a, b = v[j, h + 1], v[j + 1, h + 1]
-        one, two = totals[j, first : first + pairs], totals[j + 1, first : first + pairs]
-        for pair in range(pairs):
-            first_total, second_total = one[pair], two[pair]
-            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
+        for pair in range(first, last):
+            one, two = totals[j, pair], totals[j + 1, pair]
+            begin = starts[row + pair]
+            for entry in range(np.uint64(begin), np.uint64(begin + used[row + pair])):
                 y, n = np.uint32(successors[entry]), seen[entry]
-                first_total += n * a[y]
-                second_total += n * b[y]
-            one[pair] = first_total
-            two[pair] = second_total
+                one += n * v[j, stage, y]
+                two += n * v[j + 1, stage, y]
+            totals[j, pair], totals[j + 1, pair] = one, two
     if J % 2 == 1:
-        a, one = v[J - 1, h + 1], totals[J - 1, first : first + pairs]
-        for pair in range(pairs):
-            total = one[pair]
-            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
-                total += seen[entry] * a[np.uint32(successors[entry])]
-            one[pair] = total
+        for pair in range(first, last):
+            one, begin = totals[J - 1, pair], starts[row + pair]
+            for entry in range(np.uint64(begin), np.uint64(begin + used[row + pair])):
+                one += seen[entry] * v[J - 1, stage, np.uint32(successors[entry])]
+            totals[J - 1, pair] = one
 
 
-@overload(add_expected, fastmath=_EXACT, allocates=False)
-def _overload_add_expected(counts, h, first, pairs, v, totals):
+def add_expected(counts, h, v, totals):
+    """Add sum_y n(x, a, y) V(y) at stage h to totals [J, S*A] for all pairs; V = v[:, h+1]."""
+    (_table_add_expected if isinstance(counts, CountTable) else _lists_add_expected)(counts, h, v, totals)
+
+
+def _table_add_expected(counts, h, v, totals):
+    _add_expected(counts.seen, stored_stage(h, counts.seen.shape[0]), v, h + 1, totals)
+
+
+def _lists_add_expected(counts, h, v, totals):
+    stages, pairs = counts.visits.number.shape
+    _add_listed(counts, stored_stage(h, stages), 0, pairs, v, h + 1, totals)
+
+
+@overload(add_expected, allocates=False)
+def _overload_add_expected(counts, h, v, totals):
     return by_form(counts, _table_add_expected, _lists_add_expected)
 
 
-@njit(cache=True, fastmath=False, allocates=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _touch(touched, h, x, stages):
     """Note a visit to a state at stage h, and at all stages that share its counts."""
     if not touched[h, x]:
@@ -288,7 +342,7 @@ def _touch(touched, h, x, stages):
             touched[k, x] = True
 
 
-@njit(cache=True, fastmath=False, allocates=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def count_pairs(visits, states, actions, observed):
     """Count the visits of an episode and its observed signals [J, H]."""
     touched, number, sums, lost = visits.touched, visits.number, visits.sums, visits.lost
@@ -305,13 +359,13 @@ def count_pairs(visits, states, actions, observed):
         width[k, pair] = math.sqrt(inverse[k, pair])
 
 
-@njit(cache=True, fastmath=False, allocates=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_visits(visits, states, actions, observed):
     count_pairs(visits, states, actions, observed)
     renew_visited(visits, states, actions)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_ball_visits(visits, states, actions, observed):
     """Count the visits of an episode and its signals, and write the new confidence sets of the visited pairs."""
     touched, number, signal_number, upper = visits.touched, visits.number, visits.signal_number, visits.upper
@@ -338,7 +392,7 @@ def _count_ball_visits(visits, states, actions, observed):
                 visits.refuted[0] = 1 + m * number.shape[1] + pair
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def moved_visits(n, log_sets, scale):
     """Return n eps / 2: of n visits to a pair, how many its ball may move to another successor; at most n."""
     if scale == 0.0:  # who only counts does not wait for logarithms
@@ -346,7 +400,7 @@ def moved_visits(n, log_sets, scale):
     return n * min(1.0, 0.5 * scale * l1_width(n, log_sets))
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def renew_balls(visits):
     """Compute again what counting has written of the kernel's balls, from the numbers of visits."""
     for k in range(visits.number.shape[0]):
@@ -361,7 +415,7 @@ def count_visits(visits, states, actions, observed):
     (_count_ball_visits if isinstance(visits, BallVisits) else _count_visits)(visits, states, actions, observed)
 
 
-@overload(count_visits)
+@overload(count_visits, allocates=False, forceinline=True)
 def _overload_count_visits(visits, states, actions, observed):
     def of_ball(visits, states, actions, observed):
         _count_ball_visits(visits, states, actions, observed)
@@ -392,7 +446,7 @@ def _lists_observe(counts, states, actions, observed):
     count_visits(counts.visits, states, actions, observed)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _count_transition(counts, row, y):
     """Count one transition in its row's list; a list that is full moves to a place twice as long."""
     first, used = counts.starts[row], counts.used[row]
@@ -416,12 +470,12 @@ def _count_transition(counts, row, y):
     counts.taken[1] += 1
 
 
-@overload(observe)
+@overload(observe, allocates=False, forceinline=True)
 def _overload_observe(counts, states, actions, observed):
     return by_form(counts, _table_observe, _lists_observe)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def observe_episode(counts, states, actions, observed):
     """Compiled `observe`, for callers outside the kernels."""
     observe(counts, states, actions, observed)
@@ -442,6 +496,6 @@ def _lists_is_full(counts):
     return out_of_room or counts.taken[1] >= counts.table_from
 
 
-@overload(is_full)
+@overload(is_full, allocates=False, forceinline=True)
 def _overload_is_full(counts):
     return by_form(counts, _table_is_full, _lists_is_full)

@@ -139,13 +139,13 @@ def visit_by_actions(transitions, actions, num_actions, initial):
     return d
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def count_uniforms(horizon, num_signals, noisy):
     """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
     return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def play(transitions, signals, policy, initial, noisy, uniforms, states, actions, observed):
     """Play one episode: fill states [H+1], actions [H] and observed signals [J, H] from the uniforms.
 
@@ -155,14 +155,17 @@ def play(transitions, signals, policy, initial, noisy, uniforms, states, actions
     H = policy.shape[0]
     rows = count_rows(transitions)
     states[0] = draw(initial, uniforms[0])
+    first_row, stage = 0, 0  # h * S * A % rows and h % L, without dividing
     for h in range(H):
         x = states[h]
         a = draw(policy[h, x], uniforms[1 + 2 * h])
         actions[h] = a
-        states[h + 1] = draw_next(transitions, (h * S * A) % rows + x * A + a, uniforms[2 + 2 * h])
+        states[h + 1] = draw_next(transitions, first_row + x * A + a, uniforms[2 + 2 * h])
         for j in range(J):
-            mean = signals[j, h % L, x, a]
+            mean = signals[j, stage, x, a]
             if noisy:
                 observed[j, h] = 1.0 if uniforms[1 + 2 * H + h * J + j] < mean else 0.0
             else:
                 observed[j, h] = mean
+        first_row = first_row + S * A if first_row + S * A < rows else 0
+        stage = stage + 1 if stage + 1 < L else 0

@@ -39,7 +39,7 @@ def evaluate(state, policy, q, v):
     found(state, policy, q, v)
 
 
-@overload(evaluate)
+@overload(evaluate, allocates=False, forceinline=True)
 def _overload_evaluate(state, policy, q, v):
     def of_counts(state, policy, q, v):
         counts.evaluate(state, policy, q, v)
@@ -65,7 +65,7 @@ def _count(state, v, states, actions, observed):
     counts.observe_episode(state, states, actions, observed)
 
 
-@overload(observe)
+@overload(observe, allocates=False, forceinline=True)
 def _overload_observe(state, v, states, actions, observed):
     def of_counts(state, v, states, actions, observed):
         counts.observe(state, states, actions, observed)
@@ -88,7 +88,7 @@ def _never_full(state):
     return False
 
 
-@overload(is_full)
+@overload(is_full, allocates=False, forceinline=True)
 def _overload_is_full(state):
     def of_counts(state):
         return counts.is_full(state)

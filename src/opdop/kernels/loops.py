@@ -9,9 +9,9 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
-from opdop.kernels.primal_dual import Steps, find_rates, improve, move_dual, update_scales
+from opdop.kernels.primal_dual import Steps, empty_room, find_rates, improve_flat, move_dual, update_scales
 from opdop.kernels.simd import LANES, add_scaled
-from opdop.kernels.transitions import Transitions, count_rows, empty_values, push
+from opdop.kernels.transitions import Transitions, count_rows, push_lanes
 
 _BLOCK = 64  # states whose masses are written together
 
@@ -56,61 +56,93 @@ class Record(NamedTuple):
     occupancy: np.ndarray  # [H, S, A]: sum of the measured policies' occupancies
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath=False)
 def measure(model, policies, weight, occupancy, totals):
     """Write the exact expected totals [B, J] of at most `LANES` policies [B, H, A, S] in one reading of the model.
 
     Adds weight times each policy's occupancy to occupancy [H, S, A]. A policy's numbers do not depend on the others.
     """
+    _measure(model, policies, weight, occupancy, totals, policies.shape[0], empty_lanes(model))
+
+
+class Lanes(NamedTuple):
+    """Room for measuring `LANES` policies side by side."""
+
+    here: np.ndarray  # [S, LANES]: the probability of each state at a stage
+    there: np.ndarray  # [S, LANES]: at the next stage
+    masses: np.ndarray  # [_BLOCK * A, LANES]: of the pairs of some states
+    sums: np.ndarray  # [J, LANES]
+
+
+@njit(cache=True, fastmath=False)
+def empty_lanes(model):
+    """Return room for measuring policies of a model."""
+    J, _, S, A = model.signals.shape
+    return Lanes(_aligned(S), _aligned(S), _aligned(_BLOCK * A), _aligned(J))
+
+
+@njit(cache=True, fastmath=False)
+def _aligned(n):
+    """Return zeros [n, LANES] of which each row is one cache line: rows across two take several times as long."""
+    raw = np.zeros(n * LANES + LANES)
+    first = -(raw.ctypes.data // 8) % LANES
+    return raw[first : first + n * LANES].reshape(n, LANES)
+
+
+@njit(cache=True, allocates=False, fastmath={"contract"})
+def _measure(model, policies, weight, occupancy, totals, B, lanes):
+    """Measure the first B policies in given room."""
     J, L, S, A = model.signals.shape
-    B, H = policies.shape[:2]
+    H = policies.shape[1]
     rows = count_rows(model.transitions)
-    here, there = empty_values(model.transitions, LANES, S), empty_values(model.transitions, LANES, S)
-    masses, sums = np.zeros((_BLOCK * A, LANES)), np.empty((J, LANES))
-    for b in range(LANES):
-        for x in range(S):
-            here[b, x] = model.initial[x]
+    here, there, masses, sums = lanes
+    for x in range(S):
+        for b in range(LANES):
+            here[x, b] = model.initial[x]
     for b in range(B):
         for j in range(J):
             totals[b, j] = 0.0
     for h in range(H):
-        for b in range(LANES):
-            for x in range(S):
-                there[b, x] = 0.0
+        _clear(there)
         for first in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
             pairs = min(_BLOCK, S - first) * A
-            visited = occupancy[h].ravel()[first * A : first * A + pairs]
-            _spread(here, policies, h, first, pairs // A, masses)
-            for n in range(pairs):
-                for b in range(B):
-                    visited[n] += weight * masses[n, b]
-            for j in range(J):
-                for b in range(LANES):
-                    sums[j, b] = 0.0
+            _spread(here, policies, h, first, pairs // A, B, masses)
+            _clear(sums)
             for x in range(pairs // A):
                 for a in range(A):
+                    n = x * A + a
+                    mass = occupancy[h, first + x, a]
+                    for b in range(B):
+                        mass += weight * masses[n, b]
+                    occupancy[h, first + x, a] = mass
                     for j in range(J):
-                        add_scaled(masses, x * A + a, model.signals[j, h % L, first + x, a], sums, j)
+                        add_scaled(masses, n, model.signals[j, h % L, first + x, a], sums, j)
             for b in range(B):
                 for j in range(J):
                     totals[b, j] += sums[j, b]
             if h < H - 1:
-                push(model.transitions, ((h * S + first) * A) % rows, masses[:pairs], there)
+                push_lanes(model.transitions, ((h * S + first) * A) % rows, pairs, masses, there)
         here, there = there, here
 
 
-@njit(cache=True, fastmath=False)
-def _spread(here, policies, h, first, states, masses):
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _clear(array):
+    for n in range(array.shape[0]):
+        for b in range(LANES):
+            array[n, b] = 0.0
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _spread(here, policies, h, first, states, B, masses):
     """Spread the masses of some states over their actions, into masses [states * A, LANES]."""
-    B, _, A, _ = policies.shape
+    A = policies.shape[2]
     for b in range(B):
         for a in range(A):
-            likely, mass = policies[b, h, a, first : first + states], here[b, first : first + states]
             for x in range(states):
-                masses[x * A + a, b] = mass[x] * likely[x]
+                masses[x * A + a, b] = here[first + x, b] * policies[b, h, a, first + x]
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def average_start(v, initial, out):
     """Write <rho, V(., first stage)> of every signal into out [J]."""
     for j in range(v.shape[0]):
@@ -128,6 +160,19 @@ def copy_policy(policy, out):
         target[n] = source[n]
 
 
+class Room(NamedTuple):
+    """What the loop needs beside the learner's state; made once for many episodes."""
+
+    states: np.ndarray  # [H+1] int64: of the episode
+    actions: np.ndarray  # [H] int64
+    observed: np.ndarray  # [J, H]
+    rates: np.ndarray  # [2 J]: the steps
+    scores: np.ndarray  # of `improve_flat`
+    lanes: Lanes
+    totals: np.ndarray  # [B, J]: of the policies that wait
+    measured: np.ndarray  # [B] int64: their episodes
+
+
 @njit(cache=True, fastmath=False)
 def run_episodes(learner, evaluator, model, uniforms, record):
     """Play and learn from episodes on uniforms [n, ...]; return how many were played.
@@ -135,16 +180,29 @@ def run_episodes(learner, evaluator, model, uniforms, record):
     It stops early when the evaluator must make room (`is_full`). B policies are measured together, which reads the
     model once instead of B times and does not change any bit of the result.
     """
-    waiting, every = record.waiting, record.measure_every
-    H, J = learner.policy.shape[0], learner.q.shape[0]
-    states = np.empty(H + 1, dtype=np.int64)
-    actions = np.empty(H, dtype=np.int64)
-    observed = np.empty((J, H))
-    totals = np.empty((waiting.shape[0], J))
-    measured = np.empty(waiting.shape[0], dtype=np.int64)
-    rates = np.empty(2 * J)
-    pending = 0
-    done = 0
+    policy, q, B = learner.policy, learner.q, record.waiting.shape[0]
+    H, J = policy.shape[0], q.shape[0]
+    room = Room(
+        states=np.empty(H + 1, dtype=np.int64),
+        actions=np.empty(H, dtype=np.int64),
+        observed=np.empty((J, H)),
+        rates=np.empty(2 * J),
+        scores=empty_room(policy),
+        lanes=empty_lanes(model),
+        totals=np.empty((B, J)),
+        measured=np.empty(B, dtype=np.int64),
+    )
+    by_state, waiting = policy.transpose(0, 2, 1), record.waiting.reshape(B, policy.size)
+    return _run_episodes(
+        learner, evaluator, model, uniforms, record, room, by_state, policy.ravel(), q.ravel(), waiting
+    )
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q, waiting):
+    """Play and learn in given room; the policy and q are given in several layouts too, as views."""
+    states, actions, observed, rates, scores, lanes, totals, measured = room
+    J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
     while done < uniforms.shape[0]:
         find_rates(
             learner.steps,
@@ -156,11 +214,11 @@ def run_episodes(learner, evaluator, model, uniforms, record):
             learner.played + done,
             rates,
         )
-        improve(learner.policy, learner.q, learner.dual, rates[0], rates[1], learner.touched)  # lines 4-6
+        improve_flat(flat_policy, flat_q, learner.dual, rates[0], rates[1], learner.touched, scores)  # lines 4-6
         play(  # lines 3, 7, 8
             model.transitions,
             model.signals,
-            learner.policy.transpose(0, 2, 1),
+            by_state,
             model.initial,
             model.noisy,
             uniforms[done],
@@ -189,13 +247,14 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         for j in range(J):
             record.totals[done, j] = np.nan
         if every > 0 and (record.first + done) % every == 0:
-            copy_policy(learner.policy, waiting[pending])
+            for n in range(flat_policy.shape[0]):
+                waiting[pending, n] = flat_policy[n]
             measured[pending] = done
             pending += 1
         done += 1
         stop = done == uniforms.shape[0] or is_full(evaluator)
-        if pending == waiting.shape[0] or (stop and pending > 0):
-            measure(model, waiting[:pending], float(every), record.occupancy, totals[:pending])
+        if pending == totals.shape[0] or (stop and pending > 0):
+            _measure(model, record.waiting, float(every), record.occupancy, totals, pending, lanes)
             for n in range(pending):
                 for j in range(J):
                     record.totals[measured[n], j] = totals[n, j]

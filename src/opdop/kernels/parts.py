@@ -86,13 +86,13 @@ def as_kernel(compiled: Any, options: dict[str, Any]) -> Any:
 
 
 def overload(
-    function: Callable[..., Any], *, fastmath: Any = False, allocates: bool = True
+    function: Callable[..., Any], *, fastmath: Any = False, allocates: bool = True, forceinline: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator `overload` for a function; implementations are parts of the kernels that call them.
 
-    `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`.
+    `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`, and `forceinline` as for Numba's.
     """
-    options = {"fastmath": fastmath, "_nrt": allocates, "error_model": "numpy"}
+    options = {"fastmath": fastmath, "_nrt": allocates, "error_model": "numpy", "forceinline": forceinline}
     wrapping = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     decorator: Callable[[Callable[..., Any]], Any] = numba.extending.overload(function, jit_options=options | wrapping)
     return decorator

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
+from opdop.kernels.counts import any_touched
 
 # The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300
@@ -21,6 +22,8 @@ LEAST_SCALE = 1e-6
 MOST_SCALES = 10.0
 
 _BLOCK = 128  # states improved together
+_FEW = 8  # states of a stage
+_TOGETHER = 512  # pairs of several small stages improved together
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts, so that k * ln 2 is exact enough
 _LN2_LOW = 1.90821492927058770002e-10
@@ -28,7 +31,7 @@ _TAYLOR = tuple(1.0 / math.factorial(n) for n in range(12, -1, -1))
 _ROUNDER = 1.5 * 2.0**52  # added to a small number, it rounds it to the nearest whole one in the last bits
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def exponential(x):
     """Return exp(x) of a number of at most 0, to the last bit or two; below -690 that of -690.
 
@@ -45,82 +48,172 @@ def exponential(x):
     return total * np.int64((np.float64(rounded).view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def mixed(likely, mixing, actions):
     """Return a probability, mixed with the uniform policy's."""
     return (1.0 - mixing) * likely + mixing / actions  # line 5
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def tilt(score, best, step_size):
     """Return the factor by which a probability grows before all are scaled, relative to the best action's factor."""
     return exponential(step_size * (score - best))  # line 6
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def settled(weight, scale):
     """Return a weight as a probability."""
     return max(weight * scale, PROBABILITY_FLOOR)
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, fastmath=False)
 def improve(policy, q, dual, step_size, mixing, touched):
     """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then step along Q_r + sum_i Y_i Q_{g_i}.
 
     policy [H, A, S], q [1+I, H, A, S], dual [I]. Where touched [H, S] is False all actions have the same estimate, and
     the policy stays uniform; blocks of states that are all untouched are skipped.
     """
-    H, A, S = policy.shape
-    scores = np.empty((A, _BLOCK))
-    best, total = np.empty(_BLOCK), np.empty(_BLOCK)
-    for h in range(H):
-        for first in range(0, S, _BLOCK):
-            last = min(first + _BLOCK, S)
-            if touched[h, first:last].any():
-                score(q, dual, h, first, last, scores, best)
-                mirror_step(policy, h, first, last, scores, best, total, step_size, mixing)
-
-
-@njit(cache=True, fastmath={"contract"})
-def score(q, dual, h, first, last, scores, best):
-    """Write Q_r + sum_i Y_i Q_{g_i} of the states from first to last into scores [A, n], and the best into best [n]."""
-    n = last - first
-    for a in range(q.shape[2]):
-        scored, reward = scores[a, :n], q[0, h, a, first:last]
-        for x in range(n):
-            scored[x] = reward[x]
-        for i in range(dual.shape[0]):
-            price, utility = dual[i], q[1 + i, h, a, first:last]
-            for x in range(n):
-                scored[x] += price * utility[x]
-        if a == 0:
-            for x in range(n):
-                best[x] = scored[x]
-        else:
-            for x in range(n):
-                best[x] = max(best[x], scored[x])
-
-
-@njit(cache=True, fastmath={"contract"})
-def mirror_step(policy, h, first, last, scores, best, total, step_size, mixing):
-    """Improve the states from first to last in place: policy [H, A, S]; scores [A, n] and best [n] are used up."""
-    A, n = policy.shape[1], last - first
-    for x in range(n):
-        total[x] = 0.0
-    for a in range(A):
-        weights, likely = scores[a, :n], policy[h, a, first:last]
-        for x in range(n):
-            weights[x] = tilt(weights[x], best[x], step_size) * mixed(likely[x], mixing, A)  # lines 5 and 6
-            total[x] += weights[x]
-    for x in range(n):
-        total[x] = 1.0 / total[x]
-    for a in range(A):
-        weights, likely = scores[a, :n], policy[h, a, first:last]
-        for x in range(n):
-            likely[x] = settled(weights[x], total[x])
+    improve_flat(policy.ravel(), q.ravel(), dual, step_size, mixing, touched, empty_room(policy))
 
 
 @njit(cache=True, fastmath=False)
+def empty_room(policy):
+    """Return room [2, n] for `improve_flat` with a policy [H, A, S]: for scores, and for one number of each state."""
+    _, A, S = policy.shape
+    return np.empty((2, max(A * min(S, _BLOCK), _TOGETHER)))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def improve_flat(policy, q, dual, step_size, mixing, touched, room):
+    """Improve a flat policy [H*A*S] with flat q [J*H*A*S], in given room; views are made once, not in each episode.
+
+    As many small stages are improved together as fit into the room, and large ones in blocks of states.
+    """
+    H, S = touched.shape
+    A = policy.shape[0] // (H * S)
+    h = 0
+    while h < H:
+        stages = 1
+        for first in range(0, S, _BLOCK):
+            last = min(first + _BLOCK, S)
+            if any_touched(touched, h, first, last):
+                if last - first == S:
+                    most = min(room.shape[1] // (A * S), H - h)
+                    while stages < most and any_touched(touched, h + stages, 0, S):
+                        stages += 1
+                start = h * A * S + first
+                _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, last - first, room)
+        h += stages
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def improve_stage(policy, q, dual, step_size, mixing, h, A, S, room):
+    """Improve all states of stage h; the arrays are flat, as in `improve_flat`."""
+    for first in range(0, S, _BLOCK):
+        n = min(_BLOCK, S - first)
+        _improve_block(policy, q, dual, step_size, mixing, h * A * S + first, 1, A, S, n, room)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, n, room):
+    """Improve n states of some stages; the first pair of the flat arrays is at `start`.
+
+    If these are all states of a stage, all pairs of all stages form one run; otherwise one run per action.
+    """
+    runs, length = (1, stages * A * S) if n == S else (A, n)
+    for run in range(runs):
+        _score(q, dual, start + run * S, length, policy.shape[0], room, run * n)
+    for stage in range(stages):
+        _subtract_best(room, stage * A * n, A, n)
+    for run in range(runs):
+        _weigh(policy, start + run * S, length, room, run * n, step_size, mixing, A)
+    for stage in range(stages):
+        _normalise(room, stage * A * n, A, n)
+    for run in range(runs):
+        _settle(policy, start + run * S, length, room, run * n)
+
+
+# Offsets are unsigned here, because Numba tests whether a signed index is negative, and loops with that test are not
+# vectorised.
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
+def _score(q, dual, start, length, size, room, place):
+    """Write Q_r + sum_i Y_i Q_{g_i} of a run of pairs into room[0]; each Q has so many numbers."""
+    at, to = np.uint64(start), np.uint64(place)
+    for n in range(np.uint64(length)):
+        room[0, to + n] = q[at + n]
+    for i in range(dual.shape[0]):
+        price = dual[i]
+        at += np.uint64(size)
+        for n in range(np.uint64(length)):
+            room[0, to + n] += price * q[at + n]
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _subtract_best(room, place, A, n):
+    """Subtract from the scores of n states, room[0] from place on, the best of each state's A actions."""
+    at, states = np.uint64(place), np.uint64(n)
+    if n < _FEW:  # too few to be vectorised, so state by state
+        for x in range(states):
+            best = room[0, at + x]
+            for a in range(np.uint64(1), np.uint64(A)):
+                best = max(best, room[0, at + a * states + x])
+            for a in range(np.uint64(A)):
+                room[0, at + a * states + x] -= best
+        return
+    for x in range(states):
+        room[1, x] = room[0, at + x]
+    for a in range(np.uint64(1), np.uint64(A)):
+        for x in range(states):
+            room[1, x] = max(room[1, x], room[0, at + a * states + x])
+    for a in range(np.uint64(A)):
+        for x in range(states):
+            room[0, at + a * states + x] -= room[1, x]
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
+def _weigh(policy, start, length, room, place, step_size, mixing, A):
+    """Turn scores, relative to the best, into weights."""
+    at, to = np.uint64(start), np.uint64(place)
+    for n in range(np.uint64(length)):
+        room[0, to + n] = tilt(room[0, to + n], 0.0, step_size) * mixed(policy[at + n], mixing, A)  # lines 5 and 6
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _normalise(room, place, A, n):
+    """Scale the weights of n states so that those of each state sum to 1."""
+    at, states = np.uint64(place), np.uint64(n)
+    if n < _FEW:
+        for x in range(states):
+            total = room[0, at + x]
+            for a in range(np.uint64(1), np.uint64(A)):
+                total += room[0, at + a * states + x]
+            scale = 1.0 / total
+            for a in range(np.uint64(A)):
+                room[0, at + a * states + x] *= scale
+        return
+    for x in range(states):
+        room[1, x] = room[0, at + x]
+    for a in range(np.uint64(1), np.uint64(A)):
+        for x in range(states):
+            room[1, x] += room[0, at + a * states + x]
+    for x in range(states):
+        room[1, x] = 1.0 / room[1, x]
+    for a in range(np.uint64(A)):
+        for x in range(states):
+            room[0, at + a * states + x] *= room[1, x]
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _settle(policy, start, length, room, place):
+    """Write a run of weights into the policy."""
+    at, to = np.uint64(start), np.uint64(place)
+    for n in range(np.uint64(length)):
+        policy[at + n] = settled(room[0, to + n], 1.0)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound, dual_total):
     """Move each multiplier along its estimated violation, within [0, chi]; all arrays [I].
 
@@ -136,7 +229,7 @@ def update_dual(dual, thresholds, utility_estimates, dual_step_size, dual_bound,
         _lower_to_total(dual, dual_total)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _lower_to_total(dual, dual_total):
     """Lower all multipliers by the same number, but none below 0, so that their sum is dual_total."""
     lowered, positive = 0.0, dual.shape[0] + 1
@@ -163,7 +256,7 @@ class Steps(NamedTuple):
     relative: bool
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, played, rates):
     """Write the steps of the next episode into rates [2 J]: alpha, theta, then every eta_i and then every kappa_i.
 
@@ -195,7 +288,7 @@ def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, pla
         rates[1] /= played + 1.0
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def update_scales(q, states, played, scales):
     """Move each scale [J] towards the root mean square, over the stages, of the range of Q_j among the actions.
 
@@ -216,7 +309,7 @@ def update_scales(q, states, played, scales):
         scales[j] = max(scales[j] + weight * (seen - scales[j]), LEAST_SCALE)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual_total, dual):
     """Move the multipliers: Y = clip(I + kappa (b - V_g), 0, chi), where I is the clipped sum of line 9; arrays [I].
 

@@ -40,6 +40,44 @@ def _add_scaled(typing_context, source, i, scale, target, k):
     return None
 
 
+def add_four_scaled(source, i, s0, s1, s2, s3, target, k):
+    """Add rows i to i+3 of source [n, LANES], times a number each, to row k of target [m, LANES]."""
+    for lane in range(LANES):
+        first, second = s0 * source[i, lane], s1 * source[i + 1, lane]
+        target[k, lane] += ((first + second) + s2 * source[i + 2, lane]) + s3 * source[i + 3, lane]
+
+
+@intrinsic
+def _add_four_scaled(typing_context, source, i, s0, s1, s2, s3, target, k):
+    def generate(context, builder, signature, arguments):
+        source, i, *scales, target, k = arguments
+        total = None
+        for n, scale in enumerate(scales):
+            row = builder.add(i, _INDEX(n))
+            taken = builder.load(_row(context, builder, signature.args[0], source, row, LANES), align=8)
+            repeated = _repeat(builder, scale, LANES)
+            if total is None:
+                total = builder.fmul(taken, repeated, flags=_FUSED)
+            else:
+                total = _multiply_add(builder, taken, repeated, total)
+        place = _row(context, builder, signature.args[6], target, k, LANES)
+        builder.store(builder.fadd(builder.load(place, align=8), total, flags=_FUSED), place, align=8)
+        return context.get_dummy_value()
+
+    if _is_solid(source, types.float64, 2) and _is_solid(target, types.float64, 2):
+        scales = [types.float64] * 4
+        return types.void(source, types.uint64, *scales, target, types.uint64), generate
+    return None
+
+
+@overload(add_four_scaled, allocates=False)
+def _overload_add_four_scaled(source, i, s0, s1, s2, s3, target, k):
+    def compiled(source, i, s0, s1, s2, s3, target, k):
+        _add_four_scaled(source, i, s0, s1, s2, s3, target, k)
+
+    return compiled
+
+
 @overload(add_scaled, allocates=False)
 def _overload_add_scaled(source, i, scale, target, k):
     def compiled(source, i, scale, target, k):

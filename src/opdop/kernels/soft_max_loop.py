@@ -19,10 +19,9 @@ from opdop.kernels.counts import CountLists, CountTable, add_expected, average, 
 from opdop.kernels.dynamic_programming import play
 from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
-from opdop.kernels.primal_dual import mirror_step, score, update_dual
+from opdop.kernels.primal_dual import empty_room, improve_stage, update_dual
 from opdop.kernels.regression import multiply, observe_row, predict, quadratic_forms
 
-_BLOCK = 128  # states improved together
 _EXACT = {"contract"}
 
 
@@ -117,7 +116,7 @@ def _one_hot_stage(data, learner, h, totals):
         for pair in range(pairs):
             sums[pair] = given[pair]
     if h < H - 1:
-        add_expected(data, h, 0, pairs, learner.v, totals)
+        add_expected(data, h, learner.v, totals)
     top, width, inverse = learner.tops[h], visits.width[k], visits.inverse[k]
     for j in range(J):
         q, sums = learner.q[j, h].reshape(pairs), totals[j]
@@ -140,15 +139,12 @@ def _overload_estimate_stage(data, learner, h, totals):
 def evaluate_softly(data, learner):
     """Write Q, the soft-max policy of Q_r + Y Q_g, and V of all stages, backwards."""
     J, H, A, S = learner.q.shape
-    totals, scores = np.empty((J, A * S)), np.empty((A, _BLOCK))
-    best, total = np.empty(_BLOCK), np.empty(_BLOCK)
+    totals, room = np.empty((J, A * S)), empty_room(learner.policy)
+    policy, q = learner.policy.ravel(), learner.q.ravel()
     for h in range(H - 1, -1, -1):  # line 4
         estimate_stage(data, learner, h, totals)
-        for first in range(0, S, _BLOCK):
-            last = min(first + _BLOCK, S)
-            score(learner.q, learner.dual, h, first, last, scores, best)
-            # A step from the uniform policy, which a mixing of 1 gives, is the soft-max.
-            mirror_step(learner.policy, h, first, last, scores, best, total, learner.step_size, 1.0)  # line 10
+        # A step from the uniform policy, which a mixing of 1 gives, is the soft-max.
+        improve_stage(policy, q, learner.dual, learner.step_size, 1.0, h, A, S, room)  # line 10
         for j in range(J):
             average(learner.q[j, h], learner.policy[h], 0, S, learner.v[j, h])  # lines 11 and 12
 

@@ -7,7 +7,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def add_compensated(total, lost, number):
     """Add a number to a total; return the new total and what rounding has taken from it so far (Kahan)."""
     addend = number - lost

@@ -24,7 +24,7 @@ from opdop.kernels.ellipsoids import (
     store_values,
 )
 from opdop.kernels.parts import overload
-from opdop.kernels.simd import LANES, add_scaled
+from opdop.kernels.simd import LANES, add_four_scaled, add_scaled
 
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
 # In what learning uses nothing is reordered, so that a kernel gives the same bits wherever it is inlined.
@@ -86,7 +86,7 @@ def _ellipsoids_count_rows(transitions):
     return transitions.theta.shape[0] * transitions.num_actions * transitions.values.shape[2]
 
 
-@overload(count_rows)
+@overload(count_rows, allocates=False)
 def _overload_count_rows(transitions):
     set_rows = _ellipsoids_count_rows
     return _by_form(transitions, _dense_count_rows, _sparse_count_rows, None, set_rows, set_rows, _boxes_count_rows)
@@ -238,21 +238,44 @@ def _sparse_push(transitions, first_row, masses, out):
                     out[b, transitions.successors[entry]] += mass * transitions.probabilities[entry]
 
 
-def _sparse_push_lanes(transitions, first_row, masses, out):
-    starts, by_state = transitions.starts[first_row : first_row + masses.shape[0] + 1], out.T
-    successors, probabilities = transitions.successors, transitions.probabilities
-    for n in range(masses.shape[0]):
+@overload(push, fastmath={"contract"}, allocates=False)
+def _overload_push(transitions, first_row, masses, out):
+    return _by_form(transitions, _dense_push, _sparse_push)
+
+
+def push_lanes(transitions, first_row, count, masses, out):
+    """Add sum_n masses[n] P(y | first_row + n) to out[y], for `LANES` sets of masses [count, LANES] side by side."""
+    lanes = _dense_push_lanes if isinstance(transitions, Dense) else _sparse_push_lanes
+    lanes(transitions, first_row, count, masses, out)
+
+
+def _dense_push_lanes(transitions, first_row, count, masses, out):
+    rows = transitions.rows
+    whole = count - count % 4  # four rows at a time, so that `out` is read and written a quarter as often
+    for n in range(0, whole, 4):
+        row = first_row + n
+        for y in range(out.shape[0]):
+            p0, p1, p2, p3 = rows[row, y], rows[row + 1, y], rows[row + 2, y], rows[row + 3, y]
+            add_four_scaled(masses, n, p0, p1, p2, p3, out, y)
+    for n in range(whole, count):
+        for y in range(out.shape[0]):
+            add_scaled(masses, n, rows[first_row + n, y], out, y)
+
+
+def _sparse_push_lanes(transitions, first_row, count, masses, out):
+    starts, successors, probabilities = transitions.starts, transitions.successors, transitions.probabilities
+    for n in range(count):
         total = 0.0
         for b in range(LANES):
             total += masses[n, b]
         if total > 0.0:
-            for entry in range(np.uint64(starts[n]), np.uint64(starts[n + 1])):
-                add_scaled(masses, n, probabilities[entry], by_state, np.uint32(successors[entry]))
+            for entry in range(np.uint64(starts[first_row + n]), np.uint64(starts[first_row + n + 1])):
+                add_scaled(masses, n, probabilities[entry], out, np.uint32(successors[entry]))
 
 
-@overload(push, fastmath={"contract"})
-def _overload_push(transitions, first_row, masses, out):
-    return _by_form(transitions, _dense_push, _sparse_push_lanes if out.layout == "F" else _sparse_push)
+@overload(push_lanes, fastmath={"contract"}, allocates=False)
+def _overload_push_lanes(transitions, first_row, count, masses, out):
+    return _by_form(transitions, _dense_push_lanes, _sparse_push_lanes)
 
 
 def draw_next(transitions, row, uniform):
@@ -269,12 +292,12 @@ def _sparse_draw_next(transitions, row, uniform):
     return np.int64(transitions.successors[first + draw(transitions.probabilities[first:last], uniform)])
 
 
-@overload(draw_next)
+@overload(draw_next, allocates=False)
 def _overload_draw_next(transitions, row, uniform):
     return _by_form(transitions, _dense_draw_next, _sparse_draw_next)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def draw(probabilities, uniform):
     """Return the index that a uniform in [0, 1) selects from probabilities [n]; never one of probability zero."""
     total, last = 0.0, 0

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from opdop.runs.checkpoint import CHECKPOINT, fingerprint, read_config
     from opdop.runs.config import RunConfig, settings
     from opdop.runs.files import DamagedFileError
+    from opdop.runs.many import train_many
     from opdop.runs.progress import Progress
     from opdop.runs.run import Run
     from opdop.runs.training import execute, train
@@ -31,4 +32,5 @@ __all__ = [
     "read_config",
     "settings",
     "train",
+    "train_many",
 ]
