@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,58 @@ def test_commands_take_files_and_functions(module: str, tmp_path: Path) -> None:
     assert "reachable" in text
     assert "binds" in text
     assert "episodes" in text
+
+
+TEXT = """format = "opdop.model/1"
+states = ["open", "closed"]
+actions = ["wait", "sell"]
+horizon = 4
+initial = "open"
+budgets = {work = 5.0}
+rows = [
+  {state = "open", action = "wait", next = "open"},
+  {state = "open", action = "sell", next = {open = 0.5, closed = 0.5}, reward = 30, costs = {work = 3}},
+  {state = "closed", action = "wait", next = "open", costs = {work = 1}},
+  {state = "closed", action = "sell", next = "closed"},
+]
+"""
+PRISM = """format = "opdop.model/1"
+horizon = 4
+budgets = {fuel = 2}
+[prism]
+transitions = "model.tra"
+labels = "model.lab"
+reward = "model.srew"
+costs = {fuel = "fuel.srew"}
+"""
+
+
+@pytest.fixture
+def of_every_kind(module: str, tmp_path: Path) -> dict[str, str]:
+    """Return the name of a problem of each kind."""
+    (tmp_path / "shop.toml").write_text(TEXT)
+    (tmp_path / "shop.json").write_text(json.dumps(tomllib.loads(TEXT)))
+    (tmp_path / "prism.toml").write_text(PRISM)
+    (tmp_path / "model.tra").write_text("2 4 5\n0 0 0 1\n0 1 0 0.5\n0 1 1 0.5\n1 0 1 1\n1 1 0 1\n")
+    (tmp_path / "model.lab").write_text('0="init"\n0: 0\n')
+    (tmp_path / "model.srew").write_text("2 1\n1 1\n")
+    (tmp_path / "fuel.srew").write_text("2 1\n1 1\n")
+    save_model(make("factored").tabular(), tmp_path / "factored.npz")
+    files = {name: str(tmp_path / name) for name in ("factored.npz", "shop.toml", "shop.json", "prism.toml")}
+    return {"shipped": "factored", "function": f"{module}:make_problem", **files}
+
+
+def test_every_kind_of_problem_works_in_every_command(of_every_kind: dict[str, str], tmp_path: Path) -> None:
+    for kind, name in of_every_kind.items():
+        folder = str(tmp_path / f"run-{kind}")
+        assert "binds" in answered("solve", name), kind
+        assert "reachable" in answered("check", name), kind
+        assert "average" in answered("run", name, "--episodes", "40", "--out", folder), kind
+        assert "certified" in answered("certify", folder).lower(), kind
+        assert "passed" in answered("verify", name, "-k", "5"), kind
+    text = "episodes = 20\nseeds = 1\n" + "".join(f'[[problem]]\nname = "{name}"\n' for name in of_every_kind.values())
+    spec = opdop.Spec.parse(text, allow_code=True)
+    assert [execute(job).config.problem for job in spec.jobs()] == list(of_every_kind.values())
 
 
 def test_sweeps_take_model_files_but_code_only_if_it_is_allowed(module: str, tmp_path: Path) -> None:
