@@ -16,6 +16,7 @@ import opdop
 from opdop.cli import app
 from opdop.cli.application import COMMANDS
 from opdop.report.summary import solution
+from tests.support import bakery
 
 NAMES = list(opdop.environments())
 
@@ -253,6 +254,9 @@ def test_help_teaches_by_examples() -> None:
 def test_examples_of_the_help_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spec.toml").write_text('episodes = 100\nseeds = 1\n[[problem]]\nname = "factored"\n')
+    own = "my_module.py:make_simulator"
+    (tmp_path / "my_module.py").write_text(f"{Path(bakery.__file__).read_text()}\n\nmake_simulator = make_bakery\n")
+    (tmp_path / "own.toml").write_text(f'episodes = 100\nseeds = 1\n[[problem]]\nname = "{own}"\n')
     named = ("envs", "solve", "algorithms", "run", "sweep", "runs")
     text = answered("--help") + "".join(answered(each, "--help") for each in named)
     lines = [line.split("|")[0].split("   ")[0] for line in map(str.strip, text.splitlines())]

@@ -172,6 +172,10 @@ def test_a_run_killed_in_every_step_of_a_save_ends_as_if_nothing_had_happened(
     assert_same_files(tmp_path, untouched)
 
 
+# Interrupts come up to 10 ms after an episode, and more on a busy machine: enough episodes must be left then, in %.
+LAST_INTERRUPTED = 50
+
+
 def interrupt(scenario: str, folder: Path, number: int, episode: int, delay: float, *, save_every: float) -> Order:
     return Order(scenario, str(folder), signal=number, episode=episode, delay=delay, checkpoint_seconds=save_every)
 
@@ -183,7 +187,7 @@ def test_an_interrupted_run_loses_nothing(
 ) -> None:
     rng = np.random.default_rng(number)
     before = 0
-    for episode in np.sort(rng.integers(1, int(0.9 * episodes_of(scenario)), 5)):
+    for episode in np.sort(rng.integers(1, LAST_INTERRUPTED * episodes_of(scenario) // 100, 5)):
         # Only the interrupt saves: all that was played is in its checkpoint.
         order = interrupt(scenario, tmp_path, number, int(episode), rng.uniform(0.0, 0.01), save_every=1000.0)
         assert server.run(order) == status, (tmp_path / "log0").read_text()
@@ -197,7 +201,7 @@ def test_an_interrupted_run_loses_nothing(
 @pytest.mark.parametrize("scenario", ["doubling"])
 def test_interrupts_into_saves_lose_nothing(server: Server, scenario: str, untouched: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
-    for n, episode in enumerate(np.sort(rng.integers(1, int(0.9 * episodes_of(scenario)), 6))):
+    for n, episode in enumerate(np.sort(rng.integers(1, LAST_INTERRUPTED * episodes_of(scenario) // 100, 6))):
         number, status = ((signal.SIGINT, -2), (signal.SIGTERM, 143))[n % 2]
         order = interrupt(scenario, tmp_path, number, int(episode), rng.uniform(0.0, 0.01), save_every=0.0)
         assert server.run(order) == status, (tmp_path / "log0").read_text()

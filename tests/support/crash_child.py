@@ -57,7 +57,7 @@ def noisy_lists() -> dict[str, Any]:
             P[x, a, rng.choice(S, 12, replace=False)] = rng.dirichlet(np.ones(12))
     utilities = rng.random((I, S, A))
     problem = TabularCMDP(P, rng.random((S, A)), utilities, np.full(I, 0.3 * H), initial=np.full(S, 1.0 / S), horizon=H)
-    return {"problem": problem, "episodes": 1500, "noisy": True, "piece": 10, "records": 60}
+    return {"problem": problem, "episodes": 3000, "noisy": True, "piece": 10, "records": 60}
 
 
 def doubling() -> dict[str, Any]:

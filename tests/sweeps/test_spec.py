@@ -107,8 +107,8 @@ def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
         "problem[1].name is 'factorde'; expected one of ",
         "Did you mean 'factored'?",
         "problem[2].name is missing; expected one of ",
-        "algorithm[0].name: there is no algorithm 'oppop'; there are opdop, opdop-lstd, oppo, optimistic, "
-        "replan. Did you mean 'oppo'?",
+        "algorithm[0].name: there is no algorithm 'oppop'; there are dope, linear-primal-dual, opdop, ",
+        "Did you mean 'oppo'?",
         "algorithm[0].preset[0] is 'papr'; expected one of paper, certified, practical, scaled. Did you mean 'paper'?",
         "algorithm[0].parameters.C1 is unknown; preset 'certified' has margin, zero_violation.",
         "algorithm[1].presets is unknown. Did you mean 'preset'?",

@@ -62,7 +62,7 @@ def _practical(
     task: Task,
     dual_bound: float | None,
     step_scale: float = 1000.0,
-    dual_step_scale: float = 100.0,
+    dual_step_scale: float = 300.0,
     radius_scale: float = 0.00001,
 ) -> PrimalDualConstants:
     """The paper's constants times factors, and pooled visits where the problem is stationary; no guarantee."""

@@ -52,7 +52,7 @@ def _practical(
     task: Task,
     dual_bound: float | None,
     radius_scale: float = 0.00001,
-    pessimism_scale: float = 0.0001,
+    pessimism_scale: float = 0.00001,
     dual_step_scale: float = 10.0,
 ) -> OptPessPrimalDualConstants:
     """The paper's constants times factors, and pooled visits where the problem is stationary; no guarantee."""

@@ -70,7 +70,7 @@ def _practical(
     task: Task,
     dual_bound: float | None,
     step_scale: float = 1000.0,
-    dual_step_scale: float = 100.0,
+    dual_step_scale: float = 300.0,
     regularisation_scale: float = 0.03,
     radius_scale: float = 0.00001,
 ) -> RegularisedConstants:
