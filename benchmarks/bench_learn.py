@@ -75,7 +75,8 @@ def stream(counts, kernel):  # pragma: no cover - compiled
 
 def filled_learner(cmdp: TabularCMDP, times: int) -> opdop.OPDOP:
     """Return a learner that has observed every possible transition `times` times."""
-    learner = opdop.OPDOP.preset(opdop.Task.of(cmdp, episodes=100_000), opdop.Counts, "practical")
+    task = opdop.Task.of(cmdp, episodes=100_000, stationary=False)  # counts of each stage, as the probe reads
+    learner = opdop.OPDOP.preset(task, opdop.Counts, "practical")
     H, S, A = cmdp.horizon, cmdp.num_states, cmdp.num_actions
     possible = np.stack([np.asarray(cmdp.dense().transition_matrix(h)) > 0.0 for h in range(H)])  # [H, S*A, S]
     row, successor = np.nonzero(possible.reshape(H, S, A, S).swapaxes(1, 2).reshape(H * A * S, S))

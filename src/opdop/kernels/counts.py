@@ -175,23 +175,37 @@ def _evaluate_lists(counts, policy, q, v):
         for first in range(0, S, _BLOCK):
             last = min(first + _BLOCK, S)
             if any_touched(visits.touched, h, first, last):
-                for j in range(J):
-                    for x in range(first, last):
-                        v[j, h, x] = 0.0
                 for a in range(A):
+                    pairs = slice(a * S + first, a * S + last)
                     for j in range(J):
-                        for pair in range(a * S + first, a * S + last):
-                            totals[j, pair] = visits.sums[j, k, pair]
+                        _copy(visits.sums[j, k, pairs], totals[j, pairs])
                     if h < H - 1:
-                        _add_listed(counts, k, a * S + first, a * S + last, v, h + 1, totals)
+                        _add_listed(counts, k, a * S + first, last - first, v, h + 1, totals)
                     for j in range(J):
-                        for x in range(first, last):
-                            pair = a * S + x
-                            value = estimate(
-                                totals[j, pair], inverse[k, pair], width[k, pair], doubt[k, pair], radius, spans[j], top
-                            )
-                            q[j, h, a, x] = value
-                            v[j, h, x] += value * policy[h, a, x]  # line 8
+                        _estimate_pairs(
+                            totals[j, pairs],
+                            inverse[k, pairs],
+                            width[k, pairs],
+                            doubt[k, pairs],
+                            radius,
+                            spans[j],
+                            top,
+                            q[j, h, a, first:last],
+                        )
+                for j in range(J):
+                    average(q[j, h], policy[h], first, last, v[j, h])  # line 8
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _copy(source, target):
+    for n in range(source.shape[0]):
+        target[n] = source[n]
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _estimate_pairs(totals, inverse, width, doubt, radius, span, top, q):
+    for n in range(q.shape[0]):
+        q[n] = estimate(totals[n], inverse[n], width[n], doubt[n], radius, span, top)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
@@ -293,26 +307,29 @@ def _add_expected_of_few(seen, k, v, stage, totals):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _add_listed(counts, k, first, last, v, stage, totals):
-    """Add the same from lists, for the pairs from first to last."""
-    starts, used, successors, seen = counts.starts, counts.used, counts.successors, counts.seen
-    row, J = k * counts.visits.number.shape[1], totals.shape[0]
+def _add_listed(counts, k, first, pairs, v, stage, totals):
+    """Add the same from lists, for some pairs from `first` on."""
+    row = k * counts.visits.number.shape[1] + first
+    starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
+    successors, seen, J = counts.successors, counts.seen, totals.shape[0]
     # Two signals at a time: each successor is looked up once for both. Unsigned indices save a test of the sign.
     for j in range(0, J - 1, 2):
-        for pair in range(first, last):
-            one, two = totals[j, pair], totals[j + 1, pair]
-            begin = starts[row + pair]
-            for entry in range(np.uint64(begin), np.uint64(begin + used[row + pair])):
+        a, b = v[j, stage], v[j + 1, stage]
+        one, two = totals[j, first : first + pairs], totals[j + 1, first : first + pairs]
+        for pair in range(pairs):
+            first_total, second_total = one[pair], two[pair]
+            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
                 y, n = np.uint32(successors[entry]), seen[entry]
-                one += n * v[j, stage, y]
-                two += n * v[j + 1, stage, y]
-            totals[j, pair], totals[j + 1, pair] = one, two
+                first_total += n * a[y]
+                second_total += n * b[y]
+            one[pair], two[pair] = first_total, second_total
     if J % 2 == 1:
-        for pair in range(first, last):
-            one, begin = totals[J - 1, pair], starts[row + pair]
-            for entry in range(np.uint64(begin), np.uint64(begin + used[row + pair])):
-                one += seen[entry] * v[J - 1, stage, np.uint32(successors[entry])]
-            totals[J - 1, pair] = one
+        a, one = v[J - 1, stage], totals[J - 1, first : first + pairs]
+        for pair in range(pairs):
+            total = one[pair]
+            for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
+                total += seen[entry] * a[np.uint32(successors[entry])]
+            one[pair] = total
 
 
 def add_expected(counts, h, v, totals):
