@@ -32,7 +32,7 @@ from numpy.lib import format as npy
 from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, make, train
 from opdop.runs import DamagedFileError, files
 from opdop.runs.files import read_arrays, write_arrays, write_whole
-from opdop.runs.run import KIND as RUN_KIND
+from opdop.runs.saved_run import KIND as RUN_KIND
 from tests.support.crash_child import Unknown
 from tests.support.same_runs import assert_same_run, same
 from tests.support.sealed_files import SEAL, seal
