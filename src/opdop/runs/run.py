@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from opdop.confidence import Certificate, Evaluation
 from opdop.confidence.data import Data
-from opdop.model import Display, InvalidParameterError, PolicyMixture, Simulator, TabularPolicy
+from opdop.model import Display, InvalidParameterError, PolicyMixture, Quantity, Simulator, TabularPolicy
 from opdop.model.html_tables import html_table
 from opdop.model.validation import Floats, shown
 from opdop.planning import Optimum, Values
@@ -101,7 +101,13 @@ class Run:
         >>> run.history_in_units().columns == run.history.columns
         True
         """
-        return in_units(self.history, self.display.quantities, self.policy.table.shape[0])
+        return in_units(self.history, self._quantities, self.policy.table.shape[0])
+
+    @property
+    def _quantities(self) -> tuple[Quantity, ...]:
+        """The names and units of the signals; plain ones if the display does not have one for each signal."""
+        own, constraints = self.display.quantities, len(self.thresholds)
+        return own if len(own) == 1 + constraints else Display.plain(constraints).quantities
 
     def summary(self) -> str:
         """Return the run in a few lines, in the problem's own units.
@@ -242,7 +248,7 @@ class Run:
     def parquet(self) -> bytes:
         """Return the history in own units as a Parquet file, with the meaning and the unit of each column."""
         table = io.BytesIO()
-        columns = describe_columns(self.history.columns, self.display.quantities, self.policy.table.shape[0])
+        columns = describe_columns(self.history.columns, self._quantities, self.policy.table.shape[0])
         about = {
             "opdop.columns": json.dumps(columns),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),
