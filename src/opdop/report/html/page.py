@@ -23,15 +23,9 @@ from opdop.report.figures.groups import look_of
 from opdop.report.html import svg
 from opdop.report.html.pictures import Picture
 from opdop.report.summary import sentences
-from opdop.report.summary.groups import (
-    Collection,
-    Group,
-    RealisedSection,
-    Section,
-    average_band,
-    final_band,
-    printable,
-)
+from opdop.report.summary.collection import Collection
+from opdop.report.summary.group_labels import printable
+from opdop.report.summary.groups import Group, RealisedSection, Section, average_band, final_band
 from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
 from opdop.report.summary.realised_summary import summary_of
 from opdop.report.summary.run_facts import value_text
