@@ -258,7 +258,7 @@ def _sealed_run(state: State, random: np.random.Generator) -> str:
     with _restored(path):
         _reseal(path, random)
         run = opdop.Run.load(path.parent)
-        groups.gather([run])
+        collecting.gather([run])
         list_runs(path.parent)
     return "right"
 
