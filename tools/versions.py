@@ -16,10 +16,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venvs"
 FIRST, LAST = 11, 30  # of Python 3
+CHECKERS = {"ruff", "mypy", "import-linter"}  # no test needs these, and they ask for newer libraries than opdop does
 TESTS = ("tests", "README.md", "docs")  # and the docstrings of the package, where it is installed
 # Old libraries warn of new ones that they use; these warnings are not about opdop.
 OLD = ("-W", "ignore::DeprecationWarning", "-W", "ignore::PendingDeprecationWarning")
@@ -40,16 +42,26 @@ def installed_pythons() -> dict[str, str]:
     return found
 
 
+def project() -> dict[str, Any]:
+    """Return what `pyproject.toml` says of the project."""
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
 def lowest_versions() -> list[str]:
-    """Return the dependencies, also of the extras that tests use, with the lowest version of each range."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    listed = [*project["dependencies"], *extras["gym"], *extras.get("pandas", [])]
+    """Return the dependencies, also of the extras for users, with the lowest version of each range."""
+    extras = project()["optional-dependencies"]
     lowest = {}
-    for requirement in listed:
+    for requirement in [*project()["dependencies"], *extras["gym"], *extras["pandas"], *extras["dask"]]:
         name, bound, version = re.findall(r"([A-Za-z0-9-]+)\s*(>=)?\s*([0-9.]*)", requirement)[0]
         lowest[name] = f"{name}=={version}" if bound else name
     return list(lowest.values())
+
+
+def testing() -> list[str]:
+    """Return what the tests need beside the package."""
+    listed = project()["optional-dependencies"]["dev"]
+    return [each for each in listed if re.split("[^A-Za-z0-9-]", each)[0] not in CHECKERS]
 
 
 def passes(python: str, name: str, pins: list[str], tests: list[str], options: tuple[str, ...] = ()) -> bool:
@@ -61,7 +73,7 @@ def passes(python: str, name: str, pins: list[str], tests: list[str], options: t
     pip = [ours, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     constraints = [] if pins else ["-c", str(ROOT / "constraints.txt")]
     # Not editable: compiled code is then kept in this environment, and package data must be in the wheel.
-    subprocess.run([*pip, *constraints, f"{ROOT}[dev]", *pins], check=True)
+    subprocess.run([*pip, *constraints, str(ROOT), *testing(), *pins], check=True)
     print(f"== {name}: {_versions(ours)}", flush=True)
     package = subprocess.run(
         [ours, "-c", "import opdop; print(*opdop.__path__)"], cwd=folder, capture_output=True, text=True, check=True

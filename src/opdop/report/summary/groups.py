@@ -16,6 +16,7 @@ import numpy as np
 from opdop.envs import environments, make
 from opdop.model import Display, InvalidParameterError, OpdopError, TabularCMDP
 from opdop.model.rounding import short_number
+from opdop.model.text_files import open_regular
 from opdop.model.validation import MOST_EPISODES, Floats
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.realised_summary import RealisedSummary, summary_of
@@ -24,7 +25,7 @@ from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.solution import setting_text
 from opdop.report.summary.statistics import Band, band
 from opdop.runs import Run, RunConfig, fingerprint, settings
-from opdop.runs.files import file_name, open_regular
+from opdop.runs.files import file_name
 from opdop.runs.run import RUN
 from opdop.sweeps.results import run_folders_in
 from opdop.sweeps.store import FAILED, MANIFEST, RUNS, SPEC, Store, folder_at, read_json
