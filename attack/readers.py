@@ -11,6 +11,7 @@ import shutil
 import struct
 import sys
 import tomllib
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -112,14 +113,14 @@ def prepare(folder: Path) -> Path:
     log.write_parquet("log.parquet")
     log.write_parquet("plain.parquet", compression="uncompressed", statistics=False)
     Path("task.toml").write_text(TASK)
+    for subject in SUBJECTS:  # also loads what is compiled, whose memory is not that of a reader
+        _read(subject)
     agent = _agent()
-    for _ in range(5):
+    for _ in range(5):  # last: reading the journal empties it
         for stage in range(factored.horizon):
             agent.act(stage % 3)
             agent.observe(0.5, [1.0], (stage + 1) % 3)
-    agent.close()
-    for subject in SUBJECTS:  # also loads what is compiled, whose memory is not that of a reader
-        _read(subject)
+    agent._owner.close()  # as if it were killed: close() would empty the journal too
     return folder
 
 
@@ -230,7 +231,9 @@ def _by_command(words: list[str], how: str) -> str:
 def _change(path: Path, random: np.random.Generator) -> str:
     """Change a file in one of the ways that suit its kind; return how."""
     ways: list[Callable[[Path, np.random.Generator], str]] = [damage, damage, _other_kind_of_file]
-    if path.suffix == ".npz" and path.name != "agent.npz":
+    if path.name == "agent.npz":  # `files` has what a checksum seals
+        pass
+    elif path.suffix == ".npz":
         ways += [_entries, _entries, _zip]
     elif path.suffix in (".json", ".jsonl"):
         ways += [_json, _json, _hostile_text]
@@ -302,7 +305,8 @@ def _zip(path: Path, random: np.random.Generator) -> str:
         for each, data in entries.items():
             archive.writestr(each, data)
         if kind == 6:
-            with contextlib.suppress(UserWarning):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 archive.writestr(name, entries[name])
     data = bytearray(written.getvalue())
     if kind >= 7:  # another size, offset or flag in a directory entry
