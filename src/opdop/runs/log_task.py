@@ -15,7 +15,7 @@ from opdop.model import Display, InvalidModelError, InvalidParameterError, Quant
 from opdop.model.signals import Scale
 from opdop.model.text_files import parse_toml, read_text
 from opdop.model.validation import Floats, as_flag, as_number, as_size, as_text, number, printable, shown
-from opdop.runs.logged import read_log, read_table
+from opdop.runs.logged import as_array, read_log, read_table
 
 _LARGEST_FILE = 2**20
 _KEYS = ("horizon", "states", "actions", "initial", "stationary", "noisy", "reward", "constraint")
@@ -133,7 +133,7 @@ class LogTask:
             if column not in there:
                 found = ", ".join(printable(str(name)) for name in there[:20]) or "none"
                 raise InvalidModelError(f"the log has no column {column!r}; it has {found}.{suggestion(column, there)}")
-            renamed[role] = np.asarray(table[column])
+            renamed[role] = as_array(table, column)
         task = self.task(self._initial(renamed), known=self.initial is not None)
         return read_log(renamed, task, display=self.display), len(np.unique(renamed["episode"]))
 

@@ -16,7 +16,7 @@ from opdop.algorithms import Task
 from opdop.confidence import Observations, count_transitions
 from opdop.model import Display, InvalidModelError, InvalidParameterError, Quantity
 from opdop.model.text_files import open_regular
-from opdop.model.validation import Floats, check_memory, number, printable, shown
+from opdop.model.validation import Floats, call, check_memory, number, printable, shown
 
 _COPIES = 4.0  # of the content of a log that are in memory while it is read, at least
 _ROUNDING = 1e-9  # by which a signal may leave [0, 1] after its units were converted
@@ -101,10 +101,16 @@ def _names(columns: Any) -> list[str]:
 def _column(columns: Any, name: str) -> NDArray[Any]:
     if name not in _names(columns):
         raise InvalidModelError(f"the log has no column {name!r}; it has {', '.join(_names(columns)) or 'none'}.")
-    values = np.asarray(columns[name])
+    values = as_array(columns, name)
     if values.ndim != 1 or not len(values):
         raise InvalidModelError(f"column {name!r} of the log has shape {list(values.shape)}; expected one value a row.")
     return values
+
+
+def as_array(columns: Any, name: str) -> NDArray[Any]:
+    """Return a column as an array; raises InvalidModelError if NumPy has no such type, as for integers of 128 bits."""
+    found: NDArray[Any] = call(f"reading the column {printable(name)!r} of the log", np.asarray, columns[name])
+    return found
 
 
 def _index(columns: Any, name: str, size: int, names: tuple[str, ...]) -> NDArray[np.int64]:
