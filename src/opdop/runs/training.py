@@ -119,8 +119,8 @@ def train(
     OpdopError if a checkpoint cannot be written or used, or another process uses the folder.
 
     >>> run = train("factored", episodes=2000)
-    >>> run.episodes[-1], run.constants["preset"]
-    (np.int64(2000), 'practical')
+    >>> int(run.episodes[-1]), run.constants["preset"]
+    (2000, 'practical')
     """
     asked = dict(locals())
     given = {name: asked[name] for name in settings() if name in asked and name not in ("problem", "algorithm")}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from opdop.model import Display, InvalidParameterError, OpdopError
+from opdop.model.text_files import open_regular
 from opdop.model.validation import MOST_EPISODES
 from opdop.report.summary.group_labels import key_of, labels, printable, unused, without_seed
 from opdop.report.summary.groups import Group, RealisedSection, Section
@@ -20,7 +21,7 @@ from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.realised_summary import summary_of
 from opdop.report.summary.run_summary import RunSummary
 from opdop.runs import Run
-from opdop.runs.files import file_name, open_regular
+from opdop.runs.files import file_name
 from opdop.runs.run import RUN
 from opdop.sweeps.results import run_folders_in
 from opdop.sweeps.store import FAILED, MANIFEST, RUNS, SPEC, Store, folder_at, read_json
