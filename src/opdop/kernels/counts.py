@@ -137,14 +137,16 @@ def _evaluate_table(counts, policy, q, v):
         if not any_touched(visits.touched, h, 0, S):
             continue
         k = stored_stage(h, number.shape[0])
+        radius, top = visits.radii[h], float(H - h)
+        if A * S <= FEW_PAIRS:
+            for j in range(J):
+                _evaluate_few(visits, seen, k, policy, q, v, j, h, radius, _doubted_span(visits, v, j, h), top)
+            continue
         for j in range(J):
             for pair in range(A * S):
                 totals[j, pair] = visits.sums[j, k, pair]
-        if A * S <= FEW_PAIRS:
-            _add_expected_of_few(seen, k, v, h + 1, totals)
-        elif h < H - 1:
+        if h < H - 1:
             _add_expected(seen, k, v, h + 1, totals)
-        radius, top = visits.radii[h], float(H - h)
         for j in range(J):
             span = _doubted_span(visits, v, j, h)
             for x in range(S):
@@ -157,6 +159,24 @@ def _evaluate_table(counts, policy, q, v):
                     )
                     q[j, h, a, x] = value
                     v[j, h, x] += value * policy[h, a, x]  # line 8
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _evaluate_few(visits, seen, k, policy, q, v, j, h, radius, span, top):
+    """Evaluate one signal of a stage state by state: loops over so few pairs take longer vectorised than not."""
+    _, A, S = policy.shape
+    sums, inverse, width, doubt = visits.sums, visits.inverse, visits.width, visits.doubt
+    for x in range(S):
+        mean = 0.0
+        for a in range(A):
+            pair = a * S + x
+            total = sums[j, k, pair]
+            for y in range(S):
+                total += seen[k, y, pair] * v[j, h + 1, y]
+            value = estimate(total, inverse[k, pair], width[k, pair], doubt[k, pair], radius, span, top)
+            q[j, h, a, x] = value
+            mean += value * policy[h, a, x]  # line 8
+        v[j, h, x] = mean
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -293,17 +313,6 @@ def _add_expected(seen, k, v, stage, totals):
         for j in range(J):
             for pair in range(pairs):
                 totals[j, pair] += seen[k, y, pair] * v[j, stage, y]
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _add_expected_of_few(seen, k, v, stage, totals):
-    """Add the same, pair by pair: so few pairs are not vectorised anyway."""
-    for j in range(totals.shape[0]):
-        for pair in range(totals.shape[1]):
-            total = totals[j, pair]
-            for y in range(seen.shape[1]):
-                total += seen[k, y, pair] * v[j, stage, y]
-            totals[j, pair] = total
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
