@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 import opdop
 from opdop import Baseline, InvalidModelError, InvalidParameterError, ModelSimulator, TabularPolicy, Task, train
 from opdop.algorithms import ReplanningLearner, find
-from opdop.algorithms.dope import DopeConstants, DopePlanner, signal_ends
+from opdop.algorithms.dope import DopeConstants, DopePlanner, signal_widths
 from opdop.algorithms.optpess_lp import OptPessConstants, OptPessPlanner
 from opdop.algorithms.peers import BaselineFirst, empirical_values
 from opdop.confidence import Observations
@@ -89,9 +89,9 @@ def test_the_walk_over_boxes_solves_the_extended_linear_program(threshold: float
     planner, baseline = DopePlanner(task, constants), Baseline(TabularPolicy.uniform(3, 3, 2), [0.5])
     plan = planner.safe_plan(data, baseline)
     kernels = BernsteinSet(data, planner.log_term, constants.radius_scale)
-    low, up = signal_ends(data, 0.0)
+    means, own = data.signal_means().reshape(2, 3, 3, 2), signal_widths(data, 0.0)
     width = np.minimum(kernels.widths, 1.0).reshape(3, 3, 2)
-    signals = np.stack([up[0] + 0.001 * 9 / 0.5 * width, low[1] - 3 * width])
+    signals = np.stack([means[0] + own + 0.001 * 9 / 0.5 * width, np.maximum(means[1] - own, 0.0) - 3 * width])
     boxes = kernels.balls(np.zeros(2))
     expected = extended_program(
         boxes.lower, boxes.lower + boxes.room, signals, float(task.thresholds[0]), cmdp.initial, 3
@@ -107,6 +107,24 @@ def test_the_walk_over_boxes_solves_the_extended_linear_program(threshold: float
     dynamic_programming.evaluate(kernels.balls(np.array([1.0, plan.dual[0]])), signals, plan.policy.table, v)
     weights = np.array([1.0, plan.dual[0]])
     assert weights @ (v[:, 0] @ cmdp.initial) == pytest.approx(weights @ plan.estimates, abs=1e-7)
+
+
+def test_dopes_bonus_for_random_rewards_is_three_horizons_by_the_slack_times_their_width():
+    # As in the authors' code: r + (3 H / slack) beta_l + (H^2 / slack) beta-bar, and cost c + beta_l + H beta-bar.
+    cmdp, slack = opdop.make("random-tabular", states=3, actions=2, stages=3), 0.5
+    task = Task.of(cmdp, episodes=100, noisy=True)
+    learner = ReplanningLearner(task, BaselineFirst(NoPlan(), Baseline.of(cmdp)))
+    simulator = ModelSimulator(cmdp, seed=1, noisy=True)
+    for _ in range(400):
+        learner.counts.observe(simulator.play(TabularPolicy.uniform(3, 3, 2)))
+    data, planner = learner.observations(), DopePlanner(task, PAPER)
+    bar = BernsteinSet(data, planner.log_term, 1.0).widths
+    reward, utility = planner.signals(data, bar, slack)
+    seen = data.signal_number > 0
+    own = np.sqrt(planner.signal_log_term / np.maximum(data.signal_number, 1))
+    means = data.signal_means().reshape(2, -1)
+    np.testing.assert_allclose(reward.ravel()[seen], (means[0] + 18.0 * own + 18.0 * bar)[seen])
+    np.testing.assert_allclose(utility.ravel()[seen], (np.maximum(means[1] - own, 0.0) - 3.0 * bar)[seen])
 
 
 def test_optpess_plans_in_the_empirical_model_when_the_baseline_is_known_to_be_safe():

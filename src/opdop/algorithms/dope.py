@@ -38,10 +38,10 @@ class DopeConstants:
 class DopePlanner:
     """Plans for the best policy and kernel of a Bernstein set, with a reward bonus and a safety margin in the utility.
 
-    With w(s, a) the sum of the widths of a row, the reward is r + b + (H^2 / slack) w and the utility g - b - H w, with
-    b the width of a random signal. For any two kernels P' and P of the set |(P' - P) V| <= H w, because their distance
-    is at most 2 w in L1 and a V in [0, H] is at most H / 2 from the middle. So a plan that keeps the constraint under
-    P' keeps it under P.
+    With w(s, a) the sum of the widths of a row and b the width of a random signal, the reward is
+    r + (3 H / slack) b + (H^2 / slack) w and the utility g - b - H w. For any two kernels P' and P of the set
+    |(P' - P) V| <= H w, because their distance is at most 2 w in L1 and a V in [0, H] is at most H / 2 from the middle.
+    So a plan that keeps the constraint under P' keeps it under P.
     """
 
     def __init__(self, task: Task, constants: DopeConstants) -> None:
@@ -53,12 +53,8 @@ class DopePlanner:
 
     def safe_plan(self, data: Observations, baseline: Baseline) -> Plan | None:
         """Return the plan; None if no policy keeps the pessimistic constraint under any kernel of the set."""
-        scale, H = self.constants.radius_scale, data.horizon
-        kernels = BernsteinSet(data, self.log_term, scale)
-        width = np.minimum(kernels.widths, self.constants.most_width).reshape(-1, data.num_states, data.num_actions)
-        low, up = signal_ends(data, scale * scale * self.signal_log_term)
-        factor = self.constants.bonus_scale * H**2 / float(baseline.slack[0])
-        reward, utility = np.broadcast_arrays(up[0] + factor * width, low[1] - H * width)
+        kernels = BernsteinSet(data, self.log_term, self.constants.radius_scale)
+        reward, utility = self.signals(data, kernels.widths, float(baseline.slack[0]))
         # Divided by their largest sizes, so that rounding errors stay relative.
         sizes = np.array([max(1.0, float(np.abs(reward).max())), max(1.0, float(np.abs(utility).max()))])
         signals = np.stack([reward / sizes[0], utility / sizes[1]])
@@ -68,6 +64,16 @@ class DopePlanner:
             return None
         return Plan(policy, mixture.totals * sizes, mixture.dual * sizes[0] / sizes[1])
 
+    def signals(self, data: Observations, widths: Floats, slack: float) -> list[Floats]:
+        """Return the optimistic reward and the pessimistic utility [M, S, A], from the sums of widths of all rows."""
+        constants, H = self.constants, data.horizon
+        width = np.minimum(widths, constants.most_width).reshape(-1, data.num_states, data.num_actions)
+        own = signal_widths(data, constants.radius_scale**2 * self.signal_log_term)
+        means = data.signal_means().reshape(2, *own.shape)
+        factor = constants.bonus_scale * H / slack
+        reward = means[0] + max(3.0 * factor, 1.0) * own + factor * H * width
+        return list(np.broadcast_arrays(reward, np.maximum(means[1] - own, 0.0) - H * width))
+
     def described(self) -> dict[str, Any]:
         """Return the planner's name and numbers."""
         constants = self.constants
@@ -76,16 +82,15 @@ class DopePlanner:
         return {"planner": "DOPE", **numbers, **widest, "log_term": self.log_term}
 
 
-def signal_ends(data: Observations, log_term: float) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of the signals, [1+I, M, S, A] each: mean -+ sqrt(log_term / n) if random.
+def signal_widths(data: Observations, log_term: float) -> Floats:
+    """Return the widths of the signals' means, [M, S, A]: sqrt(log_term / n) if they are random.
 
     Others are known after one visit; an unvisited signal may be any number in [0, 1].
     """
-    shape = (1 + data.num_constraints, data.signal_stages, data.num_states, data.num_actions)
     number = data.signal_number
     width = np.sqrt(log_term / np.maximum(number, 1)) if data.noisy else np.zeros(len(number))
-    means, width = data.signal_means(), np.where(number > 0, width, 1.0)
-    return np.maximum(means - width, 0.0).reshape(shape), np.minimum(means + width, 1.0).reshape(shape)
+    shape = (data.signal_stages, data.num_states, data.num_actions)
+    return np.where(number > 0, width, 1.0).reshape(shape)
 
 
 def _paper(task: Task, dual_bound: float | None) -> DopeConstants:
