@@ -149,7 +149,8 @@ class Comparison:
 
 @cache
 def present_commit() -> str:
-    """Return the commit of the code that runs, with a mark if files differ from it."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    return made.stdout.strip() or "unknown"
+    """Return the commit of the code that runs, with a mark if files of the package differ from it."""
+    git = ["git", "-C", str(Path(__file__).parents[2])]
+    head = subprocess.run([*git, "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True, check=False)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src"], check=False).returncode
+    return f"{head.stdout.strip() or 'unknown'}{' with changes' if changed else ''}"
