@@ -12,13 +12,14 @@ from attack.sandbox import BAD, FINE, Tally, hunt
 
 # name: cases, seconds at most, seconds for one case, workers; one command may compare two algorithms and draw figures
 ATTACKS = {
-    "files": (5000, 130.0, 30.0, 2),
-    "api": (5000, 80.0, 30.0, 2),
+    "files": (5000, 120.0, 30.0, 2),
+    "readers": (3000, 50.0, 30.0, 2),
+    "api": (5000, 60.0, 30.0, 2),
     "command_line": (2600, 160.0, 60.0, 2),
     "sizes": (200, 30.0, 30.0, 2),
     "keys": (200, 20.0, 30.0, 1),
     "disk": (100, 60.0, 60.0, 2),
-    "kills": (150, 120.0, 90.0, 2),
+    "kills": (150, 100.0, 90.0, 2),
 }
 
 

@@ -18,7 +18,7 @@ import opdop
 from attack.mutations import HOSTILE_TEXT, damage, json_text, mutate_array, mutate_json, mutate_toml
 from attack.sandbox import Wrong
 from opdop.report.html import write
-from opdop.report.summary import groups
+from opdop.report.summary import collection as collecting
 from opdop.runs import CHECKPOINT
 from opdop.runs.files import read_arrays, write_arrays
 from opdop.sweeps import Sweep, list_runs
@@ -229,7 +229,7 @@ def _report(state: State, random: np.random.Generator) -> str:
     path = _one_run(state, random) / "run.npz"
     with _restored(path):
         _reseal(path, random)
-        collection = groups.collect(state.sweep)
+        collection = collecting.collect(state.sweep)
         _expect(collection.total_runs + len(collection.missing) == 2, "a run is neither shown nor listed")
         if random.integers(PAGES) == 0:
             write.write_report(collection, state.folder / "report.html", kinds=())
@@ -258,7 +258,7 @@ def _sealed_run(state: State, random: np.random.Generator) -> str:
     with _restored(path):
         _reseal(path, random)
         run = opdop.Run.load(path.parent)
-        groups.gather([run])
+        collecting.gather([run])
         list_runs(path.parent)
     return "right"
 
@@ -285,7 +285,7 @@ def _other_kinds_of_files(state: State, random: np.random.Generator) -> str:
         else:
             path.symlink_to("/dev/zero" if kind == 2 else "nowhere")
         if random.integers(2):
-            groups.collect(state.sweep)
+            collecting.collect(state.sweep)
             if path.name == "spec.toml":
                 opdop.Spec.read(path)
         return _same_numbers(state, f"{path.name}, kind {kind}")
@@ -306,6 +306,6 @@ def _notes(state: State, random: np.random.Generator) -> str:
         listing = list_runs(state.sweep)
         Store(state.sweep).look(key)
         _expect(len(listing.failed) == 1, "a failure is lost")
-        groups.collect(state.sweep)
+        collecting.collect(state.sweep)
     shutil.rmtree(lock.parent)
     return "right"

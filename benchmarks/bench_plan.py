@@ -34,6 +34,22 @@ def balls_against_bonuses() -> None:
         )
 
 
+def practical_against_scaled(episodes: int = 20_000, repeats: int = 5) -> None:
+    """Print the time of an episode with the default preset against its first edition, `scaled`, measured in turn."""
+    print("\nOPDOP with `practical` against `scaled` (new runs in turn, the best of each, one core)")
+    for name in ("media-streaming", "random-tabular", "gridworld"):
+        cmdp = opdop.make(name)
+        ratios = []
+        for every in (episodes, 1):  # almost no policy is measured, or every one
+            times: dict[str, list[float]] = {"practical": [], "scaled": []}
+            for _ in range(repeats + 1):  # the first compiles
+                for preset, found in times.items():
+                    run = train(cmdp, "opdop", preset=preset, episodes=episodes, measure_every=every, records=10)
+                    found.append(run.seconds)
+            ratios.append(min(times["practical"][1:]) / min(times["scaled"][1:]))
+        print(f"  {name}: learning {ratios[0]:.2f}, with measuring {ratios[1]:.2f} (aim: at most 1.2)")
+
+
 def planners() -> None:
     """Print the episodes per second of planning learners, at first and once plans are rare."""
     cmdp = dense_model(10, 2, 10)
@@ -65,6 +81,7 @@ def plans() -> None:
 def main() -> None:
     """Run the benchmarks."""
     balls_against_bonuses()
+    practical_against_scaled()
     planners()
     plans()
 

@@ -1,6 +1,11 @@
 """Settings for all tests: one thread per process, no screen, the same random examples every time."""
 
 import os
+import signal
+
+# A job in the background is started with SIGINT ignored, and so would be the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before NumPy is loaded: two test processes on two cores, and sums in one order.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):

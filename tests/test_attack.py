@@ -11,12 +11,12 @@ import pytest
 
 import opdop
 from attack import __main__ as program
-from attack import api, command_line, disk, files, keys, kills, sizes
+from attack import api, command_line, disk, files, keys, kills, readers, sizes
 from attack.mutations import damage
 from attack.sandbox import BAD, FINE, Tally, Wrong, judge_message
 from opdop.model import OpdopError
 
-FEW = {files: 72, command_line: 10, sizes: 12, keys: 2, disk: 12}
+FEW = {files: 72, readers: 80, command_line: 10, sizes: 12, keys: 2, disk: 12}
 
 
 @pytest.mark.parametrize("attack", FEW, ids=lambda module: module.__name__.rpartition(".")[2])

@@ -32,7 +32,8 @@ def test_increments_are_their_definitions(case: tuple[Array, float, Array]):
     found = increments(totals, best, thresholds)
     for row, (reward, *utilities) in zip(found.tolist(), totals.tolist(), strict=True):
         shortfalls = [b - u for b, u in zip(thresholds.tolist(), utilities, strict=True)]
-        assert row == [reward, *utilities, best - reward, *shortfalls, max(0.0, *shortfalls)]
+        each = [max(0.0, shortfall) for shortfall in shortfalls] if len(shortfalls) > 1 else []
+        assert row == [reward, *utilities, best - reward, *shortfalls, max(0.0, *shortfalls), *each]
 
 
 def test_regret_violation_and_hard_violation_by_hand():
@@ -137,7 +138,10 @@ def test_history_holds_the_chosen_episodes_and_the_sums_of_all(
     np.testing.assert_array_equal(history["regret"], running[rows, 1 + I])
     np.testing.assert_array_equal(history["hard_violation"], running[rows, 2 + 2 * I])
     np.testing.assert_array_equal(history["violation"], violation(running[rows, 2 + I : 2 + 2 * I]))
-    assert history.width == 7 + 5 * I
+    if I > 1:
+        for i in range(I):
+            np.testing.assert_array_equal(history[f"hard_violation_{i}"], running[rows, 3 + 2 * I + i])
+    assert history.width == 7 + (5 if I == 1 else 6) * I
     assert recorder.current("regret") == running[-1, 1 + I]
 
 

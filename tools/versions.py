@@ -3,7 +3,8 @@
 `python -m tools.versions pythons [TESTS...]` looks for python3.11, python3.12, ... on the path and among those of
 pyenv. `python -m tools.versions lowest [TESTS...]` takes the Python that runs it, and of each dependency in
 `pyproject.toml` the lowest version that its range allows. Both make an environment in `.venvs`, install the package
-there as users do, and run the tests of TESTS, or of most rooms. They end with status 1 if a test fails.
+there as users do, and run TESTS, or all tests and examples. They end with status 1 if a test fails. `OPDOP_WORKERS=1`
+runs them in one process instead of two.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venvs"
 FIRST, LAST = 11, 30  # of Python 3
-ROOMS = ("kernels", "model", "planning", "confidence", "algorithms", "envs", "interop", "runs", "theory", "cli")
+CHECKERS = {"ruff", "mypy", "import-linter"}  # no test needs these, and they ask for newer libraries than opdop does
+TESTS = ("tests", "README.md", "docs")  # and the docstrings of the package, where it is installed
 # Old libraries warn of new ones that they use; these warnings are not about opdop.
 OLD = ("-W", "ignore::DeprecationWarning", "-W", "ignore::PendingDeprecationWarning")
 
@@ -39,16 +42,26 @@ def installed_pythons() -> dict[str, str]:
     return found
 
 
+def project() -> dict[str, Any]:
+    """Return what `pyproject.toml` says of the project."""
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
 def lowest_versions() -> list[str]:
-    """Return the dependencies, also of the extras that tests use, with the lowest version of each range."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    listed = [*project["dependencies"], *extras["gym"], *extras.get("pandas", [])]
+    """Return the dependencies, also of the extras for users, with the lowest version of each range."""
+    extras = project()["optional-dependencies"]
     lowest = {}
-    for requirement in listed:
+    for requirement in [*project()["dependencies"], *extras["gym"], *extras["pandas"], *extras["dask"]]:
         name, bound, version = re.findall(r"([A-Za-z0-9-]+)\s*(>=)?\s*([0-9.]*)", requirement)[0]
         lowest[name] = f"{name}=={version}" if bound else name
     return list(lowest.values())
+
+
+def testing() -> list[str]:
+    """Return what the tests need beside the package."""
+    listed = project()["optional-dependencies"]["dev"]
+    return [each for each in listed if re.split("[^A-Za-z0-9-]", each)[0] not in CHECKERS]
 
 
 def passes(python: str, name: str, pins: list[str], tests: list[str], options: tuple[str, ...] = ()) -> bool:
@@ -58,12 +71,16 @@ def passes(python: str, name: str, pins: list[str], tests: list[str], options: t
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     ours = str(folder / "bin" / "python")
     pip = [ours, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    testing = ["pytest>=8.3", "pytest-xdist", "pytest-benchmark", "hypothesis", "distributed>=2025.1", "gymnasium"]
     constraints = [] if pins else ["-c", str(ROOT / "constraints.txt")]
     # Not editable: compiled code is then kept in this environment, and package data must be in the wheel.
-    subprocess.run([*pip, *constraints, str(ROOT), *testing, *pins], check=True)
+    subprocess.run([*pip, *constraints, str(ROOT), *testing(), *pins], check=True)
     print(f"== {name}: {_versions(ours)}", flush=True)
-    command = [ours, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *tests]
+    package = subprocess.run(
+        [ours, "-c", "import opdop; print(*opdop.__path__)"], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    workers = os.environ.get("OPDOP_WORKERS", "2")
+    command = [ours, "-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", "--collect-in-virtualenv", *options]
+    command += tests or [*TESTS, package]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
@@ -81,7 +98,7 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in ("pythons", "lowest"):
         print(__doc__)
         return 2
-    tests = arguments[1:] or [f"tests/{room}" for room in ROOMS]
+    tests = arguments[1:]
     if arguments[0] == "lowest":
         return 0 if passes(sys.executable, "lowest", lowest_versions(), tests, OLD) else 1
     results = {

@@ -9,25 +9,32 @@ from opdop.model.validation import Floats
 
 
 def increments(totals: Floats, optimal_value: float, thresholds: Floats) -> Floats:
-    """Return what each episode adds: totals, regret, signed shortfall of each constraint, hard violation; [n, 3+2I].
+    """Return what each episode adds: totals, regret, signed shortfall of each constraint, hard violation; [n, M].
 
     totals [n, 1+I] are the true expected totals of the episodes' policies. The hard violation of an episode is that of
-    the constraint it violates most, at least 0, so that it never cancels.
+    the constraint it violates most, at least 0, so that it never cancels. If there are several constraints, the hard
+    violation of each follows. M is `size_of_increments(I)`.
     """
     shortfalls = thresholds - totals[:, 1:]
     hard = np.maximum(shortfalls.max(axis=1), 0.0)
-    return np.column_stack([totals, optimal_value - totals[:, 0], shortfalls, hard])
+    each = [np.maximum(shortfalls, 0.0)] if shortfalls.shape[1] > 1 else []
+    return np.column_stack([totals, optimal_value - totals[:, 0], shortfalls, hard, *each])
+
+
+def size_of_increments(num_constraints: int) -> int:
+    """Return M, the number of sums that `increments` adds to: 5 with one constraint, otherwise 3 + 3 I."""
+    return 3 + (2 if num_constraints == 1 else 3) * num_constraints
 
 
 class Sums:
     """Running sums with compensated rounding; they do not depend on the sizes of the pieces that are added."""
 
     def __init__(self, num_constraints: int) -> None:
-        self.sums = np.zeros(3 + 2 * num_constraints)
-        self.lost = np.zeros(3 + 2 * num_constraints)
+        self.sums = np.zeros(size_of_increments(num_constraints))
+        self.lost = np.zeros(size_of_increments(num_constraints))
 
     def add(self, steps: Floats) -> Floats:
-        """Add increments [n, 3+2I]; return the running sums [n, 3+2I]."""
+        """Add increments [n, M]; return the running sums [n, M]."""
         running: Floats = add_up(np.ascontiguousarray(steps), self.sums, self.lost)
         return running
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 import opdop
 from opdop import cli
 from opdop.report.html.page import page
-from opdop.report.summary.groups import gather
+from opdop.report.summary.collection import gather
 from opdop.runs import settings
 
 # One value for each setting that is not its default.

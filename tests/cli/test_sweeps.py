@@ -18,9 +18,11 @@ from typer.testing import CliRunner, Result
 import opdop
 from opdop import cli
 from opdop.cli.sweeps import RUNS_FORMAT
+from opdop.model import Display
 from opdop.report.terminal.sweep_tables import SweepWatch
 from opdop.runs import Progress
-from opdop.runs.recorder import describe_columns
+from opdop.runs.history_units import describe_columns
+from opdop.runs.recorder import columns
 from opdop.sweeps import Spec, Sweep, SweepError, SweepProgress, Underway, run_sweep
 from opdop.sweeps.store import SWEEP_FORMAT, Store
 from tests.support.sweeps import INFEASIBLE, ROOT, SHORT, key_for
@@ -259,7 +261,7 @@ def test_json_has_what_the_docs_explain(mixed: Path) -> None:
 
 def test_docs_explain_every_column_of_a_history_as_the_files_do() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    for name, about in describe_columns(1).items():
+    for name, about in describe_columns(columns(1), Display.plain(1).quantities, 1).items():
         words = [f"`{name}`", about["meaning"], about["unit"]]
         if name.endswith("_0"):
             words = [re.sub(r"(?<![a-z])0\b", "i", each) for each in words]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
+import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -38,9 +38,11 @@ def module(tmp_path: Path) -> str:
     return str(tmp_path / "mine.py")
 
 
-def answered(*arguments: str) -> str:
+def answered(*arguments: str, anyway: bool = False) -> str:
+    """Return what a command prints; `anyway`: its status may also be 1, as that of a policy that is not certified."""
     result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in ((0, 1) if anyway else (0,)), result.output
+    assert isinstance(result.exception, SystemExit | None), result.output
     return result.output
 
 
@@ -70,17 +72,30 @@ def test_wrong_names_say_what_is_missing(module: str) -> None:
         make(f"{module}:make_problem", stages=1.5)
 
 
-def test_entry_point_is_a_problem(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Entry:
-        name = "my-plant"
-
-        def load(self) -> Any:
-            return lambda: make("queue")
-
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: [Entry()] if group == "opdop.problems" else []
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Install a distribution with an entry point, as pip does: a module, and a folder that describes it."""
+    site = tmp_path / "site-packages"
+    about = site / "my_plant-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "my_plant_module.py").write_text(MODULE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-plant\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[opdop.problems]\nmy-plant = my_plant_module:make_problem\nmy-plant-broken = my_plant_module:nothing\n"
     )
-    assert make("my-plant").display.name == "my-plant"
+    monkeypatch.syspath_prepend(str(site))
+    yield "my-plant"
+    sys.modules.pop("my_plant_module", None)
+
+
+def test_entry_point_is_a_problem_with_parameters(installed: str) -> None:
+    made = make(installed, stages=3)
+    assert made.display.name == "my-plant"
+    assert made.display.parameters == {"stages": 3, "moves": 2.0}
+    with pytest.raises(OpdopError, match="loading the entry point 'my-plant-broken' failed: AttributeError"):
+        make("my-plant-broken")
+    with pytest.raises(OpdopError, match="Did you mean 'my-plant'"):
+        make("my-plnt")
 
 
 def test_commands_take_files_and_functions(module: str, tmp_path: Path) -> None:
@@ -119,7 +134,7 @@ costs = {fuel = "fuel.srew"}
 
 
 @pytest.fixture
-def of_every_kind(module: str, tmp_path: Path) -> dict[str, str]:
+def of_every_kind(module: str, installed: str, tmp_path: Path) -> dict[str, str]:
     """Return the name of a problem of each kind."""
     (tmp_path / "shop.toml").write_text(TEXT)
     (tmp_path / "shop.json").write_text(json.dumps(tomllib.loads(TEXT)))
@@ -130,20 +145,35 @@ def of_every_kind(module: str, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "fuel.srew").write_text("2 1\n1 1\n")
     save_model(make("factored").tabular(), tmp_path / "factored.npz")
     files = {name: str(tmp_path / name) for name in ("factored.npz", "shop.toml", "shop.json", "prism.toml")}
-    return {"shipped": "factored", "function": f"{module}:make_problem", **files}
+    return {"shipped": "factored", "function": f"{module}:make_problem", "entry point": installed, **files}
 
 
 def test_every_kind_of_problem_works_in_every_command(of_every_kind: dict[str, str], tmp_path: Path) -> None:
     for kind, name in of_every_kind.items():
-        folder = str(tmp_path / f"run-{kind}")
+        folder, policy = str(tmp_path / f"run-{kind}"), str(tmp_path / f"policy-{kind}.json")
         assert "binds" in answered("solve", name), kind
         assert "reachable" in answered("check", name), kind
+        assert "solution" in answered("envs", name, "--json"), kind
         assert "average" in answered("run", name, "--episodes", "40", "--out", folder), kind
-        assert "certified" in answered("certify", folder).lower(), kind
-        assert "passed" in answered("verify", name, "-k", "5"), kind
+        again = ["run", name] if kind in ("function", "entry point") else ["run"]
+        assert "nothing to do" in answered(*again, "--resume", folder), kind
+        assert "certified" in answered("certify", folder, anyway=True).lower(), kind
+        assert "policy saved" in answered("policy", folder, "--kind", "final", "--out", policy), kind
+        fresh = answered("certify", name, "--policy", policy, "--episodes", "30", anyway=True)
+        assert "30 episodes" in fresh, kind
+        assert "report.html" in answered("report", folder, "--no-figures"), kind
+        assert "passed" in answered("verify", name, "-k", "5", "--seeds", "1"), kind
+
+
+def test_every_kind_of_problem_works_in_sweeps_and_comparisons(of_every_kind: dict[str, str], tmp_path: Path) -> None:
     text = "episodes = 20\nseeds = 1\n" + "".join(f'[[problem]]\nname = "{name}"\n' for name in of_every_kind.values())
-    spec = opdop.Spec.parse(text, allow_code=True)
-    assert [execute(job).config.problem for job in spec.jobs()] == list(of_every_kind.values())
+    (tmp_path / "spec.toml").write_text(text)
+    spec, out = str(tmp_path / "spec.toml"), str(tmp_path / "sweep")
+    assert "7 of 7 runs are done" in answered("sweep", spec, "--out", out, "--workers", "1", "--allow-code")
+    options = ["--algorithms", "opdop", "--seeds", "1", "-k", "20", "--workers", "1", "--no-figures"]
+    for kind in ("entry point", "shop.toml"):  # a comparison is a sweep and a report, which both have had every kind
+        folder = str(tmp_path / f"compared-{kind}")
+        assert "report.html" in answered("compare", of_every_kind[kind], *options, "--out", folder), kind
 
 
 def test_sweeps_take_model_files_but_code_only_if_it_is_allowed(module: str, tmp_path: Path) -> None:

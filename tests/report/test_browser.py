@@ -19,7 +19,7 @@ from PIL import Image
 
 import opdop
 from opdop.report.html.write import write_report
-from opdop.report.summary.groups import gather
+from opdop.report.summary.collection import gather
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

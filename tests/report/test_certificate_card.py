@@ -14,7 +14,7 @@ import opdop
 from opdop.report import figures
 from opdop.report.html.write import write_report
 from opdop.report.summary.certificate_card import CertificateCard
-from opdop.report.summary.groups import collect
+from opdop.report.summary.collection import collect
 from opdop.report.summary.run_summary import RunSummary
 
 

@@ -25,7 +25,7 @@ from opdop.report.figures.groups import metric_figure
 from opdop.report.html import svg
 from opdop.report.html.write import write_report
 from opdop.report.summary import sentences as words
-from opdop.report.summary.groups import Collection, collect, gather
+from opdop.report.summary.collection import Collection, collect, gather
 from opdop.report.summary.verdicts import verdicts
 from opdop.sweeps.store import Store, write_json
 

@@ -87,11 +87,32 @@ def test_multiplier_in_own_units_is_that_of_solve(runs: dict[str, opdop.Run]) ->
             assert final["own"] == pytest.approx(ratio * final["model"])
 
 
-def test_joint_violation_of_constraints_in_different_units_has_no_own_unit(runs: dict[str, opdop.Run]) -> None:
-    record = RunSummary(runs["queue"]).record()
-    assert record["hard_violation"]["total"]["own"] is None
-    assert record["violation"]["per_episode"]["own"] is None
-    assert "model units" in printed(tables.run_page(RunSummary(runs["queue"])))
+def test_joint_violation_of_constraints_in_different_units_is_a_share_of_the_range(runs: dict[str, opdop.Run]) -> None:
+    run = runs["queue"]
+    summary = RunSummary(run)
+    record = summary.record()
+    H = run.policy.table.shape[0]
+    for name in ("violation", "hard_violation"):
+        assert record[name]["unit"] == "% of its range"
+        assert record[name]["total"]["own"] == pytest.approx(100.0 * record[name]["total"]["model"] / H)
+    assert "model units" not in printed(tables.run_page(summary))
+    # A share of the range is the same number for every constraint, whatever its unit is.
+    for quantity in run.display.quantities[1:]:
+        span = abs(quantity.shown(float(H)) - quantity.shown(0.0))
+        assert abs(quantity.scale) * 1.5 / span == pytest.approx(summary.hard_violation.shown(1.5) / 100.0)
+
+
+def test_hard_violation_of_each_constraint_is_in_its_unit_and_at_most_the_joint_one(runs: dict[str, opdop.Run]) -> None:
+    summary = RunSummary(runs["queue"])
+    page, totals = printed(tables.run_page(summary), width=120), []
+    for measure, each, quantity in zip(
+        summary.hard_violations, summary.violations, runs["queue"].display.quantities[1:], strict=True
+    ):
+        assert (measure.scale, measure.unit) == (abs(quantity.scale), quantity.unit)
+        assert each.total <= measure.total <= summary.hard_violation.total
+        assert f"hard violation: {quantity.name}" in page
+        totals.append(measure.total)
+    assert summary.hard_violation.total <= sum(totals) + 1e-9
 
 
 def test_loaded_run_tells_the_same(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
@@ -226,10 +247,16 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
     assert watched(terminal=False, seconds=[0.0, 60.0], monkeypatch=monkeypatch) == ""
 
 
-def test_costs_of_several_constraints_are_in_model_units() -> None:
+def test_costs_of_several_constraints_are_in_the_unit_of_each() -> None:
     quantities = opdop.make("queue").display.quantities
-    text = live.costs_so_far(Progress(10, 100, 10.0, 1.0, 2.0, np.array([1.0, 1.0])), quantities).plain
-    assert "regret 6.0000 customer-slots, violation 0.1000 model units, hard 0.2000" in text
+    each = np.array([1.0, 0.0]), np.array([2.0, 0.5])
+    progress = Progress(10, 100, 10.0, 1.0, 2.0, np.array([1.0, 1.0]), violations=each[0], hard_violations=each[1])
+    text = live.costs_so_far(progress, quantities).plain
+    assert "regret 6.0000 customer-slots, " in text
+    for quantity, violation, hard in zip(quantities[1:], *each, strict=True):
+        scale = abs(quantity.scale) / 10
+        shown = f"violation of {quantity.name} {scale * violation:.4f} {quantity.unit}, hard {scale * hard:.4f}"
+        assert shown in text
     assert "multipliers 1, 6" in text
 
 
@@ -269,7 +296,11 @@ def test_figure_names_what_it_shows(runs: dict[str, opdop.Run], tmp_path: Path) 
 
 def test_several_constraints_share_the_panels(runs: dict[str, opdop.Run], tmp_path: Path) -> None:
     text = labels(runs["queue"], tmp_path)
-    for words in ("Worst violation, model units per episode", "service effort", "customers admitted (more is better)"):
+    for words in (
+        "Worst violation, % of its range per episode",
+        "service effort",
+        "customers admitted (more is better)",
+    ):
         assert f"<!-- {words} -->" in text
 
 

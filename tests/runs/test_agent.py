@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,17 @@ def test_half_a_line_of_the_journal_is_an_unfinished_episode(tmp_path: Path) -> 
     again = Agent(opdop.make("factored"), tmp_path)
     assert again.episodes == 2
     abandon(again)
-    journal.write_bytes(b'{"episode": 9}\n')
-    with pytest.raises(OpdopError, match="jumps to episode 9"):
+    line = b'{"episode": 9}'
+    for check, words in (
+        (zlib.crc32(line), "jumps to episode 9"),
+        (0, "the checksum of line 1 of its journal is wrong"),
+    ):
+        journal.write_bytes(line + b" %08x\n" % check)
+        with pytest.raises(OpdopError, match=words):
+            Agent(opdop.make("factored"), tmp_path)
+    journal.write_bytes(data)
+    (tmp_path / "agent.npz").unlink()
+    with pytest.raises(OpdopError, match=r"has the journal of an agent, episodes.jsonl, but no agent.npz"):
         Agent(opdop.make("factored"), tmp_path)
 
 

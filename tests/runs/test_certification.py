@@ -15,7 +15,7 @@ from opdop import Episode, InvalidModelError, InvalidParameterError, TabularCMDP
 from opdop.confidence import Observations
 from opdop.runs import DamagedFileError, Run
 from opdop.runs.files import read_arrays, write_arrays
-from opdop.runs.run import KIND
+from opdop.runs.saved_run import KIND
 
 PROBLEM = "factored"
 

@@ -28,7 +28,7 @@ from opdop.runs import CHECKPOINT, DamagedFileError, Progress, RunConfig, interr
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.interrupts import Interrupts
-from opdop.runs.run import KIND as RUN_KIND
+from opdop.runs.saved_run import KIND as RUN_KIND
 from tests.support.crash_child import PLACES, SCENARIOS, Order, Unknown, reached
 from tests.support.same_runs import assert_same_run
 from tests.support.sealed_files import seal

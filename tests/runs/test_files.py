@@ -32,7 +32,7 @@ from numpy.lib import format as npy
 from opdop import ModelSimulator, OpdopError, PolicyMixture, Run, TabularPolicy, Task, make, train
 from opdop.runs import DamagedFileError, files
 from opdop.runs.files import read_arrays, write_arrays, write_whole
-from opdop.runs.run import KIND as RUN_KIND
+from opdop.runs.saved_run import KIND as RUN_KIND
 from tests.support.crash_child import Unknown
 from tests.support.same_runs import assert_same_run, same
 from tests.support.sealed_files import SEAL, seal
@@ -827,7 +827,7 @@ def test_a_run_is_saved_whatever_a_learner_calls_a_constant(run: Run, tmp_path: 
 
 def test_the_history_is_there_for_other_programs_and_not_read_again(run: Run, tmp_path: Path) -> None:
     run.save(tmp_path)
-    assert same(pl.read_parquet(tmp_path / "history.parquet"), run.history)
+    assert same(pl.read_parquet(tmp_path / "history.parquet"), run.history_in_units())
     for content in (b"", b"PAR1", (tmp_path / "history.parquet").read_bytes()[:-20] + bytes(20)):
         (tmp_path / "history.parquet").write_bytes(content)
         assert_same_run(run, Run.load(tmp_path))

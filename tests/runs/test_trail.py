@@ -14,7 +14,7 @@ from opdop.model import InvalidParameterError, OpdopError, Quantity
 from opdop.runs import RunConfig
 from opdop.runs.files import read_arrays, write_arrays
 from opdop.runs.goal import check_until, goal_of
-from opdop.runs.run import KIND
+from opdop.runs.saved_run import KIND
 from opdop.runs.trail import FIRST, Trail
 
 GOAL = 0.02

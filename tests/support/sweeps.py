@@ -16,6 +16,7 @@ from typing import Any
 import opdop
 from opdop import Run, Spec, Sweep
 from opdop.runs import RunConfig
+from opdop.runs.saved_run import arrays_of
 from opdop.sweeps import key_of
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ def assert_same(one: Run, other: Run) -> None:
     """Assert that two runs have the same bits in everything but the time they took."""
     assert one.config == other.config
     assert json.dumps(dict(one.constants), default=str) == json.dumps(dict(other.constants), default=str)
-    ours, theirs = one._arrays(), other._arrays()
+    ours, theirs = arrays_of(one), arrays_of(other)
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
         assert array.dtype == theirs[name].dtype

@@ -23,10 +23,11 @@ import pytest
 
 import opdop
 from opdop import InvalidParameterError, Run, Spec, Sweep
+from opdop.model.display import joint_unit
 from opdop.runs import CHECKPOINT, RunConfig
 from opdop.runs.checkpoint import KIND
 from opdop.runs.files import read_arrays, write_arrays
-from opdop.runs.recorder import describe_columns
+from opdop.runs.history_units import describe_columns
 from opdop.sweeps import SweepError, SweepProgress, executors, group_of, key_of, list_runs, run_sweep, worker
 from opdop.sweeps.executors import ExecutorBackend
 from opdop.sweeps.manifest import processor
@@ -611,13 +612,21 @@ def test_the_table_has_the_numbers_of_the_runs(swept: Path) -> None:
     assert len(table) == len(sweep.jobs) == 4
     for row, (job, run) in zip(table.iter_rows(named=True), sweep.runs(), strict=True):
         assert (row["key"], row["group"], row["seed"]) == (key_of(job), group_of(job), job.seed)
-        assert row["regret"] == run.regret[-1]
-        assert row["violation"] == run.violation[-1]
-        assert row["hard_violation"] == run.hard_violation[-1]
+        reward, *constrained = run.display.quantities
+        scale, unit = joint_unit(constrained, run.policy.table.shape[0])
+        assert row["regret"] == abs(reward.scale) * run.regret[-1]
+        assert row["violation"] == scale * run.violation[-1]
+        assert row["hard_violation"] == scale * run.hard_violation[-1]
+        assert row["violation_unit"] == unit
         assert run.optimum is not None
-        assert row["optimum"] == run.optimum.value
-        assert row["average_reward"] == run.average.reward
-        assert [row[f"average_utility_{i}"] for i in range(len(run.thresholds))] == run.average.utilities.tolist()
+        assert row["optimum"] == reward.shown(run.optimum.value)
+        assert row["average_reward"] == reward.shown(run.average.reward)
+        for i, quantity in enumerate(constrained):
+            assert row[f"average_utility_{i}"] == quantity.shown(run.average.utilities[i])
+            assert row[f"utility_{i}_unit"] == quantity.unit
+            assert row[f"optimal_dual_{i}"] == pytest.approx(run.optimum.prices()[quantity.name])
+            hard = run.history["hard_violation" if len(constrained) == 1 else f"hard_violation_{i}"][-1]
+            assert row[f"hard_violation_{i}"] == abs(quantity.scale) * hard
         assert json.loads(row["problem_parameters"]) == json.loads(json.dumps(run.config.problem_parameters))
         assert run.config == job
 
@@ -629,7 +638,7 @@ def test_histories_are_stacked_bit_for_bit(kept: Path) -> None:
         stacked = sweep.histories()
         for job, run in sweep.runs():
             part = stacked.filter(pl.col("key") == key_of(job))
-            assert part.select(run.history.columns).equals(run.history)
+            assert part.select(run.history.columns).equals(run.history_in_units())
             assert part["seed"].unique().to_list() == [job.seed]
 
     check()
@@ -641,8 +650,9 @@ def test_a_history_file_explains_its_columns(swept: Path) -> None:
     for job, run in Sweep.open(swept).runs():
         file = Store(swept).run(key_of(job)) / "history.parquet"
         about = pl.read_parquet_metadata(file)
-        assert json.loads(about["opdop.columns"]) == describe_columns(len(run.thresholds))
-        assert list(describe_columns(len(run.thresholds))) == run.history.columns
+        described = describe_columns(run.history.columns, run.display.quantities, run.policy.table.shape[0])
+        assert json.loads(about["opdop.columns"]) == described
+        assert pl.read_parquet(file).equals(run.history_in_units())
         assert json.loads(about["opdop.quantities"])[0]["unit"] == run.display.quantities[0].unit
 
 

@@ -223,6 +223,7 @@ class LSTD:
             weights=np.zeros((J, H, pairs, S)),
             information=np.zeros((J, H, pairs)),
             updates=np.zeros((J, H, pairs), dtype=np.int64),
+            signal_bonus=np.full((H, pairs), kernel.signal_radius(self.radii, 0.0) / math.sqrt(ridge)),
             visits=no_visits(self.task, ridge, widths, np.zeros(H)),
         )
 

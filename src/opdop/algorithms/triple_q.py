@@ -21,7 +21,7 @@ from opdop.algorithms.radius_rules import BallRadius
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_task, check_loop, check_room, check_state
-from opdop.algorithms.task import Task
+from opdop.algorithms.task import Task, swapped
 from opdop.confidence import Observations
 from opdop.kernels import loops, triple_q
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -145,7 +145,7 @@ class TripleQ:
         self._learner = triple_q.TripleQ(
             q=np.full((2, H, S, A), float(H)),  # line 2
             visits=np.zeros((H, S, A)),
-            policy=np.full((H, S, A), 1.0 / A),
+            policy=np.full((H, A, S), 1.0 / A),
             queue=np.zeros(2),
             initial=task.initial,
             threshold=float(task.thresholds[0]),
@@ -156,7 +156,7 @@ class TripleQ:
             margin=constants.margin,
             frame=constants.frame,
         )
-        self._last = self._learner.policy.copy()  # of the last episode
+        self._last = swapped(self._learner.policy).copy()  # of the last episode
         self._estimates, self._dual = np.zeros(2), 0.0
         self._proposed: TabularPolicy | None = None
 
@@ -173,7 +173,7 @@ class TripleQ:
     def propose(self) -> TabularPolicy:
         """Return the greedy policy for Q + (Z / eta) C; equally good actions are equally likely."""
         if self._proposed is None:
-            self._proposed = TabularPolicy.trusted(self._learner.policy.copy())
+            self._proposed = TabularPolicy.trusted(np.array(swapped(self._learner.policy), order="C"))
         return self._proposed
 
     def learn(self, episode: Episode) -> None:
@@ -217,7 +217,7 @@ class TripleQ:
             "episodes": np.array(self.episodes),
             "q": self._learner.q.copy(),
             "visits": self._learner.visits.copy(),
-            "policy": self._learner.policy.copy(),
+            "policy": swapped(self._learner.policy).copy(),
             "queue": self._learner.queue.copy(),
             "estimates": self._estimates.copy(),
             "dual": np.array(self._dual),
@@ -227,8 +227,8 @@ class TripleQ:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
         learner = self._learner
-        found = {name: fitting(state, name, getattr(learner, name)) for name in ("q", "visits", "policy", "queue")}
-        policy, visits, queue = found["policy"], found["visits"], found["queue"]
+        found = {name: fitting(state, name, getattr(learner, name)) for name in ("q", "visits", "queue")}
+        policy, visits, queue = fitting(state, "policy", self.policy), found["visits"], found["queue"]
         if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
             raise OpdopError("the saved policy does not consist of probabilities.")
         estimates, dual = fitting(state, "estimates", self._estimates), fitting(state, "dual", np.array(0.0))
@@ -242,6 +242,7 @@ class TripleQ:
             raise OpdopError(f"the saved counts are not those of {episodes} episodes.")
         for name, array in found.items():
             getattr(learner, name)[:] = array
+        learner.policy[:] = swapped(policy)
         self.episodes, self._estimates, self._dual = episodes, estimates.copy(), float(dual)
         self._proposed = None
 
@@ -266,7 +267,7 @@ class TripleQ:
         last = np.empty_like(self._learner.policy)
         done = int(triple_q.run_triple_q(self._learner, counts, self.episodes, model, uniforms, record, last))
         if done:
-            self._last, self._estimates = last, record.estimates[done - 1].copy()
+            self._last, self._estimates = swapped(last), record.estimates[done - 1].copy()
             self._dual = float(record.dual[done - 1, 0])
         self._proposed = None
         self.episodes += done

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdop.cli.application import app
-from opdop.cli.options import AsJson, FailureProbability
+from opdop.cli.options import AsJson, FailureProbability, ProblemParameters
 from opdop.cli.output import busy, console, count, print_json, say, show
 from opdop.model import InvalidParameterError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CERTIFY_FORMAT = "opdop.certify/1"
 _NOT_CERTIFIED = 1
 _NAMED = ("final", "average", "recommended")
+_LOGS = (".parquet", ".csv")
 _LOG_OPTIONS = ("horizon", "states", "actions", "initial", "reward", "ranges", "noisy")
 
 
@@ -30,7 +31,12 @@ _LOG_OPTIONS = ("horizon", "states", "actions", "initial", "reward", "ranges", "
 def certify(
     ctx: typer.Context,
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A folder of a run, or a log: .parquet or .csv.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="A folder of a run, a log (.parquet or .csv), or a problem: see `opdop run`.",
+            show_default=False,
+        ),
     ],
     delta: FailureProbability = 0.05,
     policy: Annotated[
@@ -59,9 +65,7 @@ def certify(
     ] = None,
     episodes: Annotated[
         str | None,
-        typer.Option(
-            metavar="N", help="Play N fresh episodes of the run's problem, and use only them.", show_default=False
-        ),
+        typer.Option(metavar="N", help="Play N fresh episodes of the problem, and use only them.", show_default=False),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the fresh episodes.")] = 0,
     problem: Annotated[
@@ -72,6 +76,7 @@ def certify(
             show_default=False,
         ),
     ] = None,
+    settings: ProblemParameters = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save the certified policy: .npz or .json.", show_default=False),
@@ -104,6 +109,7 @@ def certify(
       opdop certify runs/first --policy recommended --out best.json
       opdop certify runs/first --policy best.json --episodes 2000
       opdop certify runs/own --episodes 500 --problem my_module.py:make_simulator
+      opdop certify my_module.py:make_simulator --policy best.json --episodes 500
       opdop certify log.csv --task task.toml --out best.npz
       opdop certify log.parquet --horizon 10 --states 11 --actions slow,fast
           --budget cost=5 --range reward=-20:0 --stationary --out best.npz
@@ -124,13 +130,17 @@ def certify(
     if out is not None and out.suffix not in (".npz", ".json"):
         raise InvalidParameterError(f"--out is {str(out)!r}; expected a file in .npz or .json.")
     if os.path.isdir(data) or data.name == "run.npz":
-        _refuse(ctx, ("task", *_LOG_OPTIONS), f"{data} is a run, which says that itself")
+        _refuse(ctx, ("task", "settings", *_LOG_OPTIONS), f"{data} is a run, which says that itself")
         limits = [*(budgets or []), *(thresholds or [])]
         if problem is not None and episodes is None:
             raise InvalidParameterError("--problem plays fresh episodes; expected --episodes N with it.")
         found, facts = _of_run(data, policy, delta, limits, stationary, episodes, seed, problem)
+    elif data.suffix.lower() not in _LOGS and task is None and horizon is None:
+        _refuse(ctx, ("stationary", "budgets", "thresholds", *_LOG_OPTIONS), f"the problem {data} says that")
+        _refuse(ctx, ("problem",), f"{data} is the problem")
+        found, facts = _of_problem(str(data), settings or [], policy, delta, episodes, seed)
     else:
-        _refuse(ctx, ("episodes", "seed", "problem"), f"{data} is a log, and there is nothing to play")
+        _refuse(ctx, ("episodes", "seed", "problem", "settings"), f"{data} is a log, and there is nothing to play")
         if task is not None:
             _refuse(ctx, (*_LOG_OPTIONS, "budgets", "thresholds"), "--task says that")
             from opdop.runs.log_task import read_task
@@ -209,6 +219,28 @@ def _player(run: Run, problem: str) -> Any:
     if problem != run.config.problem:
         raise InvalidParameterError(f"the run is of {run.config.problem!r}, and --problem is {problem!r}.")
     return make_trainable(problem, **run.config.problem_parameters)
+
+
+def _of_problem(
+    name: str, settings: list[str], policy: str | None, delta: float, episodes: str | None, seed: int
+) -> tuple[dict[str, Certificate], dict[str, Any]]:
+    """Return the certificate of the policy in a file from fresh episodes of a problem, by its name, and facts."""
+    from opdop.envs import environment_of, make_trainable
+    from opdop.runs import certify
+
+    try:
+        parameters = environment_of(name).parse(settings)
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{name!r} is no folder of a run and no log (.parquet, .csv); {error}") from error
+    if policy is None or policy in _NAMED or episodes is None:
+        raise InvalidParameterError(
+            f"{name} is a problem, which has no data; expected --policy FILE and --episodes N, to play fresh ones."
+        )
+    played = count("episodes", episodes)
+    with busy("certifying"):
+        problem = make_trainable(name, **parameters)
+        made = certify(problem, _policy(policy), episodes=played, seed=seed, failure_probability=delta)
+    return {policy: made}, _facts(Path(name), name, None, {policy: made}, played)
 
 
 def _of_log(

@@ -17,7 +17,8 @@ def check(name: Problem, parameters: ProblemParameters = None, as_json: AsJson =
       opdop check queue --set throughput=4
       opdop check inventory --json | jq .episodes
 
-    NAME may also be a model file (.npz, .toml, .json), or FILE.py:FUNCTION.
+    NAME may also be a model file (.npz, .toml, .json), FILE.py:FUNCTION, or an
+    installed entry point of the group opdop.problems.
 
     It reports how many states are reachable, the Slater gap, whether each
     constraint binds and what it costs, and recommends an algorithm and a number

@@ -34,7 +34,7 @@ Figure = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Save a figure: .svg, .png or .pdf.", show_default=False)
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
-PROBLEM_HELP = "A problem: see `opdop envs`; or a model file, or FILE.py:FUNCTION."
+PROBLEM_HELP = "A problem: see `opdop envs`; or a model file, FILE.py:FUNCTION, or an installed entry point."
 Problem = Annotated[str, typer.Argument(metavar="NAME", help=PROBLEM_HELP, show_default=False)]
 
 Episodes = Annotated[str, setting_option("episodes")]

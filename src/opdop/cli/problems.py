@@ -25,7 +25,7 @@ def envs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the problems that ship, or describe one of them.
+    """List the problems that ship and the installed ones, or describe one of them.
 
     \b
     Examples:
@@ -34,6 +34,7 @@ def envs(
       opdop envs --json | jq '.problems[].name'
     """
     from opdop.envs import environment_of, environments, make
+    from opdop.envs.own_problems import installed_names
     from opdop.report.summary.solution import solution_of
     from opdop.report.terminal import tables
 
@@ -45,6 +46,8 @@ def envs(
     elif name is None:
         screen = console()
         show(screen, tables.overview(solutions, width=screen.width))
+        if installed := installed_names():
+            say(f"installed entry points: {', '.join(installed)}")
     else:
         show(console(), tables.problem_page(environment_of(name), solutions[0]))
 

@@ -14,7 +14,7 @@ from opdop.cli.output import PlainConsole, busy, console, count, parameter_value
 from opdop.model import InvalidParameterError
 
 if TYPE_CHECKING:
-    from opdop.report.summary.groups import Collection
+    from opdop.report.summary.collection import Collection
 
 _FAILED = 1
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Also save each figure as .svg, .pdf and .png.")]
@@ -119,7 +119,7 @@ def compare(
 
 
 def _read(folder: Path) -> Collection:
-    from opdop.report.summary.groups import collect
+    from opdop.report.summary.collection import collect
 
     with busy("reading the runs"):
         return collect(folder)

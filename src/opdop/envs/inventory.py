@@ -52,7 +52,8 @@ def inventory(
     np.add.at(after, (level, np.maximum(level - units, 0)), np.broadcast_to(demand, level.shape))
     revenue = price * np.where(units <= level, units * np.asarray(demand), 0.0).sum(axis=1)  # [filled]
     cost = np.where(ordered > 0, order_cost + unit_cost * ordered, 0.0) + holding_cost * filled
-    if revenue.max() == 0.0 or cost.max() == 0.0:
+    smallest = np.finfo(np.float64).tiny  # a quotient of smaller numbers may overflow
+    if revenue.max() < smallest or cost.max() < smallest:
         raise InvalidParameterError(
             f"the largest revenue of a day is {revenue.max():g} dollars and the largest cost {cost.max():g}; "
             f"expected both above 0: a demand that can be met, and orders or storage that cost something."

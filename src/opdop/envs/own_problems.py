@@ -39,6 +39,11 @@ def find_own(name: str) -> Environment | None:
     return None
 
 
+def installed_names() -> list[str]:
+    """Return the names of the installed entry points that are problems; none of them is loaded."""
+    return sorted({entry.name for entry in importlib.metadata.entry_points(group=GROUP)})
+
+
 def is_data_file(name: str) -> bool:
     """Return whether a name is that of a model file, which holds data only."""
     return Path(name).suffix in SUFFIXES
@@ -47,6 +52,11 @@ def is_data_file(name: str) -> bool:
 def is_code(name: str) -> bool:
     """Return whether a name means a function to be run: neither a shipped problem nor a model file."""
     return not is_data_file(name) and name not in environments()
+
+
+def names_function(name: str) -> bool:
+    """Return whether a name is that of a function, in a file or a module, or of an installed entry point."""
+    return ":" in name or (is_code(name) and name in installed_names())
 
 
 def _function(name: str, place: str, function: str) -> Callable[..., Any]:

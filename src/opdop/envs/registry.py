@@ -271,15 +271,16 @@ def environment_of(name: object) -> Environment:
     Raises InvalidParameterError, with the nearest name, if there is none.
     """
     known = environments()
-    if isinstance(name, str) and name not in known:
-        from opdop.envs.own_problems import find_own  # late: it imports this module
+    if isinstance(name, str) and name in known:
+        return known[name]
+    from opdop.envs.own_problems import find_own, installed_names  # late: it imports this module
 
-        if (own := find_own(name)) is not None:
-            return own
-    if not isinstance(name, str) or name not in known:
-        near = suggestion(name, known)
-        raise InvalidParameterError(f"there is no environment {shown(name)}.{near} Environments: {', '.join(known)}.")
-    return known[name]
+    own = find_own(name) if isinstance(name, str) else None
+    if own is None:
+        names = [*known, *installed_names()]
+        near = suggestion(name, names)
+        raise InvalidParameterError(f"there is no environment {shown(name)}.{near} Environments: {', '.join(names)}.")
+    return own
 
 
 @functools.cache

@@ -104,9 +104,12 @@ def _measure(model, policies, weight, occupancy, totals, B, lanes):
             totals[b, j] = 0.0
     for h in range(H):
         _clear(there)
-        for first in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
-            pairs = min(_BLOCK, S - first) * A
-            _spread(here, policies, h, first, pairs // A, B, masses)
+        for block in range(0, S, _BLOCK):  # in blocks that stay near: masses are by state, policies by action
+            first, last = _visited(here, block, min(block + _BLOCK, S))
+            if first == last:
+                continue
+            pairs = (last - first) * A
+            _spread(here, policies, h, first, last - first, B, masses)
             _clear(sums)
             for x in range(pairs // A):
                 for a in range(A):
@@ -123,6 +126,30 @@ def _measure(model, policies, weight, occupancy, totals, B, lanes):
             if h < H - 1:
                 push_lanes(model.transitions, ((h * S + first) * A) % rows, pairs, masses, there)
         here, there = there, here
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _visited(here, first, last):
+    """Return the first and the last of some states without those at both ends that no policy visits.
+
+    Four states stay together, because `push_lanes` adds four rows at a time: so no bit depends on what is left out.
+    """
+    low, high = first, last
+    while low < last and _is_empty(here, low):
+        low += 1
+    while high > low and _is_empty(here, high - 1):
+        high -= 1
+    if low == high:
+        return first, first
+    return low - (low - first) % 4, min(high + (first - high) % 4, last)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _is_empty(here, x):
+    number = 0
+    for b in range(LANES):
+        number += here[x, b] > 0.0
+    return number == 0
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

@@ -61,6 +61,7 @@ class OneHot(NamedTuple):
     weights: np.ndarray  # [J, H, A*S, S]: inverse @ target
     information: np.ndarray  # [J, H, A*S]
     updates: np.ndarray  # [J, H, A*S] int64
+    signal_bonus: np.ndarray  # [H, A*S]: of the signals' means; changes with the visits only
     visits: Visits
 
 
@@ -200,28 +201,34 @@ def _narrow(varphi, along, growth, reach, width):
         width[pair] -= reach[pair] * reach[pair] * scale
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
+@njit(cache=True, fastmath=_EXACT)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
+    _evaluate_pairs(state, policy, q, v, np.empty(policy.shape[2] ** 2))
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False)
+def _evaluate_pairs(state, policy, q, v, products):
+    """Evaluate a policy; products [S*S] is room."""
     visits = state.visits
     J = q.shape[0]
     H, A, S = policy.shape
+    inverses = state.inverse.reshape(J, H, A * S, S * S)
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         for j in range(J):
             ahead = v[j, h + 1]
+            _multiply_pairs(ahead, products)  # x^T M x = sum_ik M_ik x_i x_k, and x = V is the same for all pairs
             for a in range(A):
                 for x in range(S):
                     pair = a * S + x
-                    # The signals' Gram matrix is diagonal: counts and ridge.
-                    certain = signal_radius(state.radii, math.log1p(visits.number[h, pair] / state.ridge))
                     value = visits.sums[j, h, pair] * visits.inverse[h, pair]  # lines 8 and 9
-                    value += certain * visits.width[h, pair]  # line 10
+                    value += state.signal_bonus[h, pair]  # line 10
                     if h < H - 1:
                         value += _dot(ahead, state.weights[j, h, pair])
-                        form = quadratic_form(state.inverse[j, h, pair], ahead)
+                        form = _dot(inverses[j, h, pair], products)
                         radius = kernel_radius(state.radii, h, state.information[j, h, pair])
                         value += bonus(radius, form)  # line 7
                     q[j, h, a, x] = clip_value(value, float(H - h))  # line 11
@@ -229,23 +236,39 @@ def evaluate_one_hot(state, policy, q, v):
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
-def _dot(a, b):
-    total = 0.0
-    for n in range(a.shape[0]):
-        total += a[n] * b[n]
-    return total
+def one_hot_signal_bonus(state, h, pair):
+    """Return the bonus of the signals' means; their Gram matrix is diagonal: counts and ridge."""
+    radius = signal_radius(state.radii, math.log1p(state.visits.number[h, pair] / state.ridge))
+    return radius * state.visits.width[h, pair]
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
-def quadratic_form(matrix, x):
-    """Return x^T matrix x for a symmetric matrix [d, d]."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        row = matrix[i]
-        inner = 0.5 * row[i] * x[i]
-        for k in range(i):
-            inner += row[k] * x[k]
-        total += 2.0 * x[i] * inner
+def _multiply_pairs(x, products):
+    """Write all products of two components of x [d] into products [d*d]: every quadratic form of x is a sum of them."""
+    d = x.shape[0]
+    for i in range(d):
+        for k in range(d):
+            products[i * d + k] = x[i] * x[k]
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False)
+def _dot(one, two):
+    """Return the product of two vectors, in eight sums that do not wait for each other."""
+    n = np.uint64(one.shape[0])
+    whole = n - n % np.uint64(8)
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(np.uint64(0), whole, np.uint64(8)):
+        a += one[i] * two[i]
+        b += one[i + np.uint64(1)] * two[i + np.uint64(1)]
+        c += one[i + np.uint64(2)] * two[i + np.uint64(2)]
+        d += one[i + np.uint64(3)] * two[i + np.uint64(3)]
+        e += one[i + np.uint64(4)] * two[i + np.uint64(4)]
+        f += one[i + np.uint64(5)] * two[i + np.uint64(5)]
+        g += one[i + np.uint64(6)] * two[i + np.uint64(6)]
+        h += one[i + np.uint64(7)] * two[i + np.uint64(7)]
+    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for i in range(whole, n):
+        total += one[i] * two[i]
     return total
 
 
@@ -263,6 +286,7 @@ def _observe_pairs(state, v, states, actions, observed, direction):
     count_pairs(state.visits, states, actions, observed)
     for h in range(H):
         pair = actions[h] * S + states[h]
+        state.signal_bonus[h, pair] = one_hot_signal_bonus(state, h, pair)
         if h < H - 1:
             for j in range(J):
                 x, gram, inverse = v[j, h + 1], state.gram[j, h], state.inverse[j, h]

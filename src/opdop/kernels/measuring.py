@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.loops import measure
+from opdop.kernels.loops import copy_policy, measure
 
 
 @njit(cache=True, fastmath=False)
 def wait_for_measurement(model, policy, record, done, stop, waiting):
-    """Let the policy [H, S, A] of episode `done` wait if it is due; measure all that wait if there is no more room.
+    """Let the policy [H, A, S] of episode `done` wait if it is due; measure all that wait if there is no more room.
 
     waiting [1 + B] has the number of policies that wait, and then the episode of each; `stop` says that no episode
     follows. Writes the totals of measured episodes into the record, and NaN for others.
@@ -19,7 +19,7 @@ def wait_for_measurement(model, policy, record, done, stop, waiting):
     for j in range(J):
         record.totals[done, j] = np.nan
     if record.measure_every > 0 and (record.first + done) % record.measure_every == 0:
-        lay_by_action(policy, record.waiting[waiting[0]])
+        copy_policy(policy, record.waiting[waiting[0]])
         waiting[1 + waiting[0]] = done
         waiting[0] += 1
     count = waiting[0]
@@ -30,13 +30,3 @@ def wait_for_measurement(model, policy, record, done, stop, waiting):
             for j in range(J):
                 record.totals[waiting[1 + n], j] = totals[n, j]
         waiting[0] = 0
-
-
-@njit(cache=True, fastmath=False)
-def lay_by_action(policy, out):
-    """Copy a policy [H, S, A] into [H, A, S]."""
-    H, S, A = policy.shape
-    for h in range(H):
-        for x in range(S):
-            for a in range(A):
-                out[h, a, x] = policy[h, x, a]

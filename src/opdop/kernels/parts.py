@@ -3,12 +3,14 @@
 Numba compiles a function that another one calls as if Python called it: to machine code, with a wrapper that unpacks
 Python's objects and one for C, and into the cache. All of that is repeated in the caller, into which LLVM copies the
 function. A part ends as optimised LLVM code instead, and that is what the caller's compilation begins with: the machine
-code of the caller is the same to the last bit, and the first start takes a quarter less. A function that both Python
-and kernels call is compiled in both ways, each when it is first needed.
+code of the caller is the same to the last bit, and the first start takes a quarter less. Parts that are optimised only
+in their callers compile faster still, but the loops with counts then lose up to a third of their speed. A function that
+both Python and kernels call is compiled in both ways, each when it is first needed.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ import numba.extending
 from numba import _dynfunc
 from numba.core import codegen, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
@@ -68,6 +71,20 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     options: dict[str, Any]  # those of `njit`
     _part: Any = None
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for some types of arguments, or load what was compiled for them.
+
+        Python's search for cyclic garbage waits meanwhile: with it, compiling takes an eighth longer.
+        """
+        with global_compiler_lock:
+            collects = gc.isenabled()
+            gc.disable()
+            try:
+                return super().compile(sig)
+            finally:
+                if collects:
+                    gc.enable()
 
     @property
     def _numba_type_(self) -> Any:

@@ -248,7 +248,7 @@ def run_soft_max(learner, data, model, uniforms, record):
         record.dual[done, 0] = learner.dual[0]
         observe(data, states, actions, observed)
         stop = done + 1 == uniforms.shape[0] or is_full(data)
-        wait_for_measurement(model, by_state, record, done, stop, waiting)
+        wait_for_measurement(model, learner.policy, record, done, stop, waiting)
         move_multiplier(learner, record.estimates[done, 1:])
         done += 1
         if stop:

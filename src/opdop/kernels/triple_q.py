@@ -19,7 +19,7 @@ class TripleQ(NamedTuple):
 
     q: np.ndarray  # [2, H, S, A]: Q of the reward and C of the utility
     visits: np.ndarray  # [H, S, A]: N of this frame
-    policy: np.ndarray  # [H, S, A]: greedy; equally likely actions where several are best
+    policy: np.ndarray  # [H, A, S]: greedy; equally likely actions where several are best
     queue: np.ndarray  # [2]: the queue Z, and the sum C-bar of this frame
     initial: np.ndarray  # [S]
     threshold: float  # rho
@@ -34,7 +34,7 @@ class TripleQ(NamedTuple):
 @njit(cache=True, fastmath=False)
 def act_greedily_in(learner, h, x):
     """Make the policy in one state greedy for Q + (Z / eta) C."""
-    price, A = learner.queue[0] / learner.eta, learner.policy.shape[2]
+    price, A = learner.queue[0] / learner.eta, learner.policy.shape[1]
     best, number = -math.inf, 0
     for a in range(A):
         value = learner.q[0, h, x, a] + price * learner.q[1, h, x, a]
@@ -44,20 +44,20 @@ def act_greedily_in(learner, h, x):
             number += 1
     for a in range(A):
         value = learner.q[0, h, x, a] + price * learner.q[1, h, x, a]
-        learner.policy[h, x, a] = 1.0 / number if value == best else 0.0
+        learner.policy[h, a, x] = 1.0 / number if value == best else 0.0
 
 
 @njit(cache=True, fastmath=False)
 def estimate(learner, out):
     """Write the values of the policy at the first stage, averaged over the first state, into out [2]."""
-    S, A = learner.policy.shape[1:]
+    A, S = learner.policy.shape[1:]
     for j in range(2):
         total = 0.0
         for x in range(S):
             if learner.initial[x] > 0.0:
                 value = 0.0
                 for a in range(A):
-                    value += learner.policy[0, x, a] * learner.q[j, 0, x, a]
+                    value += learner.policy[0, a, x] * learner.q[j, 0, x, a]
                 total += learner.initial[x] * value
         out[j] = total
 
@@ -86,7 +86,7 @@ def learn(learner, played, states, actions, observed):
 @njit(cache=True, fastmath=False)
 def _end_frame(learner):
     """Forget the visits, add the extra bonus, and update the queue."""
-    H, S, A = learner.policy.shape
+    H, A, S = learner.policy.shape
     top = float(H)
     for h in range(H):
         for x in range(S):
@@ -109,19 +109,20 @@ def run_triple_q(learner, counts, played, model, uniforms, record, last):
     """Play and learn from episodes on uniforms [n, ...]; return how many were played.
 
     `played` episodes came before. It stops early when the counts must make room. The policy of the last episode is
-    written into last [H, S, A].
+    written into last [H, A, S].
     """
     H = learner.policy.shape[0]
     states = np.empty(H + 1, dtype=np.int64)
     actions = np.empty(H, dtype=np.int64)
     observed = np.empty((2, H))
     waiting = np.zeros(1 + record.waiting.shape[0], dtype=np.int64)
+    by_state = learner.policy.transpose(0, 2, 1)
     done = 0
     while done < uniforms.shape[0]:
         play(  # lines 4, 7 and 8: no Q of a stage changes before the stage, so that the policy is that of all stages
             model.transitions,
             model.signals,
-            learner.policy,
+            by_state,
             model.initial,
             model.noisy,
             uniforms[done],

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from opdop.model.errors import InvalidModelError, InvalidParameterError, OpdopError
+from opdop.model.text_files import open_regular
 from opdop.model.validation import check_memory, printable, shown
 
-_LARGEST_FILE = 64 * 2**30
+_LARGEST_UNPACKED = 2**28  # bytes that a compressed file may unpack to
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
@@ -63,21 +64,24 @@ def reading(source: Path, what: str) -> Iterator[None]:
 def read_npz(path: Path, *, allowed: Set[str]) -> dict[str, Any]:
     """Return the arrays of a file, of numbers or one text each; names that are not allowed are refused.
 
-    Sizes are compared with the memory before anything is unpacked. Raises OSError, zipfile.BadZipFile or
-    InvalidModelError if the file cannot be read.
+    Before anything is unpacked, its size is compared with the file's and with the memory. Raises OSError,
+    zipfile.BadZipFile or InvalidModelError if the file cannot be read.
     """
-    if not os.path.isfile(path) and os.path.exists(path):
-        raise InvalidModelError("it is no regular file")
-    if path.stat().st_size > _LARGEST_FILE:
-        raise InvalidModelError("it is too large")
     arrays = {}
-    with zipfile.ZipFile(path) as archive:
+    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        size = os.fstat(file.fileno()).st_size
         items = archive.infolist()
         names = [item.filename.removesuffix(".npy") for item in items]
         odd = sorted(set(names) - allowed)
         if odd or len(set(names)) < len(names):
             raise InvalidModelError(f"it has the entries {shown(names)}; expected some of {sorted(allowed)}")
-        check_memory(2.0 * sum(item.file_size for item in items), "its content")
+        content = sum(item.file_size for item in items)
+        if content > max(size, _LARGEST_UNPACKED):
+            raise InvalidModelError(
+                f"its entries say that they unpack to {content:,} bytes; expected at most {_LARGEST_UNPACKED:,}. Save "
+                "larger ones without compression"
+            )
+        check_memory(2.0 * content, "its content")
         for name, item in zip(names, items, strict=True):
             with archive.open(item) as entry:
                 data = entry.read(item.file_size + 1)

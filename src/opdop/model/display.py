@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from opdop.model.errors import InvalidModelError
 from opdop.model.validation import as_number, as_text, as_whole, call, shown
 
+SHARE = "% of its range"  # the unit of a number that covers constraints in different units
 _LARGEST_MAP = 10_000_000  # cells
 Item = TypeVar("Item")
 
@@ -60,6 +61,21 @@ class Quantity:
 def price_scale(reward: Quantity, constraint: Quantity) -> float:
     """Return what one model unit of a multiplier is in own units: reward per unit of the constraint."""
     return abs(reward.scale) / abs(constraint.scale) if constraint.scale else float("inf")
+
+
+def joint_unit(constrained: Sequence[Quantity], horizon: int) -> tuple[float, str]:
+    """Return the scale and the unit of a difference that may be of any of several constraints.
+
+    The violation of the most violated constraint is such a number. It has the unit of the constraints if one model unit
+    means the same in each. Otherwise it is a share of the range of a constraint, which is as wide as the largest
+    possible difference of two episode totals: H model units.
+
+    >>> minutes, dollars = Quantity("waiting", "minutes", -2.0, 20.0), Quantity("wages", "dollars", -5.0, 50.0)
+    >>> joint_unit([minutes], 10), joint_unit([minutes, dollars], 10)
+    ((2.0, 'minutes'), (10.0, '% of its range'))
+    """
+    units = {(abs(quantity.scale), quantity.unit) for quantity in constrained}
+    return next(iter(units)) if len(units) == 1 else (100.0 / horizon, SHARE)
 
 
 def singular(unit: str) -> str:

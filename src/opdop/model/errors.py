@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+
+_LONGEST, _MOST = 100, 1000  # letters of a name, and names, that a wrong name is compared with
 
 
 class OpdopError(Exception):
@@ -41,5 +44,8 @@ class InfeasibleError(OpdopError, ValueError):
 
 def suggestion(wrong: object, known: Iterable[str], *, lead: str = " Did you mean") -> str:
     """Return `lead` and the known name nearest to a wrong one, " Did you mean 'x'?", or nothing if none is near."""
-    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5) if isinstance(wrong, str) else []
+    if not isinstance(wrong, str) or len(wrong) > _LONGEST:  # difflib takes quadratic time
+        return ""
+    short = [name for name in itertools.islice(known, _MOST) if len(name) <= _LONGEST]
+    near = difflib.get_close_matches(wrong, short, n=1, cutoff=0.5)
     return f"{lead} {near[0]!r}?" if near else ""

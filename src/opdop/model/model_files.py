@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -19,11 +18,11 @@ from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display, Quantity
 from opdop.model.errors import InvalidModelError, InvalidParameterError, suggestion
 from opdop.model.prism_files import read_prism
-from opdop.model.validation import as_number, as_size, shown
+from opdop.model.text_files import parse_json, parse_toml, read_text
+from opdop.model.validation import as_number, as_size, read_sparse, shown
 
 FORMAT = "opdop.model/1"
 SUFFIXES = (".npz", ".toml", ".json")
-_LARGEST_TEXT = 256 * 2**20
 _ARRAYS = ("transitions", "rewards", "utilities", "thresholds", "costs", "budgets", "initial", "horizon")
 _SPARSE = ("transitions_data", "transitions_indices", "transitions_indptr")
 _OPTIONS = ("reward_range", "utility_range", "cost_range", "units")
@@ -90,7 +89,7 @@ def _path(path: Any) -> Path:
 
 def _from_npz(path: Path) -> TabularCMDP:
     arrays = read_npz(path, allowed={"header", *_ARRAYS, *_SPARSE})
-    header = json.loads(str(arrays.pop("header"))) if "header" in arrays else {"format": FORMAT}
+    header = parse_json(str(arrays.pop("header"))) if "header" in arrays else {"format": FORMAT}
     if not isinstance(header, dict) or header.pop("format", None) != FORMAT:
         raise InvalidModelError(f"its format is not {FORMAT}")
     quantities = tuple(Quantity(**each) for each in header.pop("quantities", ()))
@@ -100,9 +99,9 @@ def _from_npz(path: Path) -> TabularCMDP:
     _check_keys("header", header, _OPTIONS)
     arguments: dict[str, Any] = {key: value for key, value in arrays.items() if key in _ARRAYS}
     if "horizon" in arguments:
-        arguments["horizon"] = int(arguments["horizon"])
+        arguments["horizon"] = arguments["horizon"][()]
     if arguments.get("initial") is not None and arguments["initial"].ndim == 0:
-        arguments["initial"] = int(arguments["initial"])
+        arguments["initial"] = arguments["initial"][()]
     if "transitions" not in arguments:
         arguments["transitions"] = _sparse(arrays, arguments)
     model = TabularCMDP(**arguments, **header, display=display)
@@ -116,10 +115,10 @@ def _sparse(arrays: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
         raise InvalidModelError("there are no transitions, and no " + ", ".join(missing))
     data, indices, starts = (arrays[name] for name in _SPARSE)
     S, A = np.shape(arguments["rewards"])[-2:]
-    rows, H = len(starts) - 1, arguments.get("horizon", 1)
+    rows, H = starts.size - 1, as_size("horizon", arguments.get("horizon", 1))
     if rows not in (S * A, H * S * A):
         raise InvalidModelError(f"there are {rows} rows of transitions; expected {S * A}, or that for each stage")
-    kernel = sparse.csr_array((data, indices, starts), shape=(rows, S))
+    kernel = read_sparse("transitions", sparse.csr_array((data, indices, starts), shape=(rows, S)))
     return kernel if rows == S * A else [kernel[h * S * A : (h + 1) * S * A] for h in range(H)]
 
 
@@ -127,10 +126,8 @@ def _sparse(arrays: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
 
 
 def _from_text(path: Path) -> TabularCMDP:
-    if path.stat().st_size > _LARGEST_TEXT:
-        raise InvalidModelError("it is too large for a model in text; use .npz")
-    text = path.read_text(encoding="utf-8")
-    data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    text = read_text(path)
+    data = parse_json(text) if path.suffix == ".json" else parse_toml(text)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidModelError(f"it does not say format = {FORMAT!r}")
     given = {key: data[key] for key in _WORDS if key in data and key not in ("format", "name", "summary")}
@@ -145,71 +142,87 @@ def _from_text(path: Path) -> TabularCMDP:
 
 def _from_rows(data: Mapping[str, Any], given: dict[str, Any], display: Display) -> TabularCMDP:
     """Return the model of one row for each state and action."""
-    states, actions = _names("states", data.get("states")), _names("actions", data.get("actions"))
-    S, A = len(states), len(actions)
+    S, A = (_number_of(kind, data.get(kind)) for kind in ("states", "actions"))
     rows = data.get("rows")
-    if not isinstance(rows, list) or len(rows) != S * A:
+    if not isinstance(rows, list) or len(rows) != S * A:  # before names are made, of which there may be any number
         found = len(rows) if isinstance(rows, list) else shown(rows)
         raise InvalidModelError(f"rows are {found}; expected {S * A}, one for each state and action")
+    states, actions = (_Names(kind, data[kind]) for kind in ("states", "actions"))
     signals: dict[str, dict[str, Any]] = {kind: {} for kind in ("costs", "utilities")}
     for kind, bounds in (("costs", "budgets"), ("utilities", "thresholds")):
         signals[kind] = {name: np.zeros((S, A)) for name in given.get(bounds, {})}
-    kernel, rewards, seen = sparse.lil_array((S * A, S)), np.zeros((S, A)), np.zeros((S, A), dtype=bool)
+    entries: list[tuple[int, int, float]] = []  # row, next state, probability
+    rewards, seen = np.zeros((S, A)), np.zeros((S, A), dtype=bool)
     for n, row in enumerate(rows):
         where = f"rows[{n}]"
         _check_keys(where, row, ("state", "action", "next", "reward", "costs", "utilities"))
-        x, a = _place(f"{where}.state", row.get("state"), states), _place(f"{where}.action", row.get("action"), actions)
+        x, a = states.place(f"{where}.state", row.get("state")), actions.place(f"{where}.action", row.get("action"))
         if seen[x, a]:
-            raise InvalidModelError(f"{where} is the second for state {states[x]!r} and action {actions[a]!r}")
+            raise InvalidModelError(
+                f"{where} is the second for state {shown(states.names[x])} and action {shown(actions.names[a])}"
+            )
         seen[x, a] = True
-        for y, chance in _successors(f"{where}.next", row.get("next"), states).items():
-            kernel[x * A + a, y] += chance
+        entries += [(x * A + a, y, p) for y, p in _successors(f"{where}.next", row.get("next"), states).items()]
         rewards[x, a] = as_number(f"{where}.reward", row.get("reward", 0.0), "a number", error=InvalidModelError)
         for kind, tables in signals.items():
-            values = row.get(kind, {})
-            _check_keys(f"{where}.{kind}", values, tuple(tables))
-            for name, value in values.items():
+            paid = row.get(kind, {})
+            _check_keys(f"{where}.{kind}", paid, tuple(tables))
+            for name, value in paid.items():
                 label = f"{where}.{kind}.{name}"
                 tables[name][x, a] = as_number(label, value, "a number", error=InvalidModelError)
     if isinstance(given.get("initial"), str):
-        given["initial"] = _place("initial", given["initial"], states)
+        given["initial"] = states.place("initial", given["initial"])
     elif isinstance(given.get("initial"), dict):
         chances = np.zeros(S)
         for y, chance in _successors("initial", given["initial"], states).items():
             chances[y] = chance
         given["initial"] = chances
-    named = Display(display.name, summary=display.summary, state_names=states, action_names=actions)
+    named = Display(display.name, summary=display.summary, state_names=states.names, action_names=actions.names)
+    sources, targets, values = zip(*entries, strict=True)
+    kernel = sparse.coo_array((np.array(values), (sources, targets)), shape=(S * A, S))
     table = kernel.toarray().reshape(S, A, S) if S <= 64 else kernel.tocsr()
     arguments: dict[str, Any] = {**given, **{kind: tables for kind, tables in signals.items() if tables}}
     return TabularCMDP(table, rewards, **arguments, display=named)
 
 
-def _names(what: str, value: Any) -> tuple[str, ...]:
-    """Return names, given as a list of texts or as a number of them."""
+def _number_of(what: str, value: Any) -> int:
+    """Return how many states or actions there are, given a list of names or a number."""
+    if isinstance(value, list) and value:
+        return len(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        if as_size(what, value) > _LARGEST_TEXT:
-            raise InvalidModelError(f"{what} are {value}; expected fewer")
-        return tuple(map(str, range(value)))
-    if not isinstance(value, list) or not value or not all(isinstance(name, str) and name for name in value):
-        raise InvalidModelError(f"{what} are {shown(value)}; expected a list of names, or a number")
-    if len(set(value)) < len(value):
-        raise InvalidModelError(f"{what} have a name twice")
-    return tuple(value)
+        return as_size(what, value)
+    raise InvalidModelError(f"{what} are {shown(value)}; expected a list of names, or a number")
 
 
-def _place(what: str, value: Any, names: tuple[str, ...]) -> int:
-    name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if not isinstance(name, str) or name not in names:
-        raise InvalidModelError(f"{what} is {shown(value)}; expected one of the names.{suggestion(name, names)}")
-    return names.index(name)
+class _Names:
+    """The names of states or actions, given as a list of texts or as a number of them, and their places."""
+
+    def __init__(self, what: str, value: Any) -> None:
+        listed = list(map(str, range(value))) if isinstance(value, int) else value
+        if not all(isinstance(name, str) and name for name in listed):
+            raise InvalidModelError(f"{what} are {shown(listed)}; expected a list of names, or a number")
+        self.names: tuple[str, ...] = tuple(listed)
+        self._places = {name: i for i, name in enumerate(self.names)}
+        if len(self._places) < len(self.names):
+            raise InvalidModelError(f"{what} have a name twice")
+
+    def place(self, what: str, value: Any) -> int:
+        """Return the place of a name, or of a number that is one; raises InvalidModelError if there is no such name."""
+        name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(name, str) or name not in self._places:
+            near = suggestion(name, self.names)
+            raise InvalidModelError(f"{what} is {shown(value)}; expected one of the names.{near}")
+        return self._places[name]
 
 
-def _successors(what: str, value: Any, states: tuple[str, ...]) -> dict[int, float]:
+def _successors(what: str, value: Any, states: _Names) -> dict[int, float]:
     """Return probabilities by state, from one state or from names with probabilities."""
     if not isinstance(value, dict):
-        return {_place(what, value, states): 1.0}
+        return {states.place(what, value): 1.0}
+    if not value:
+        raise InvalidModelError(f"{what} is empty; expected a state, or states with probabilities")
     return {
-        _place(what, name, states): as_number(f"{what}.{name}", chance, "a probability", error=InvalidModelError)
+        states.place(what, name): as_number(f"{what}.{name}", chance, "a probability", error=InvalidModelError)
         for name, chance in value.items()
     }
 

@@ -13,13 +13,13 @@ import numpy as np
 from opdop.model.array_files import read_npz, reading, write_npz, write_text
 from opdop.model.errors import InvalidModelError, InvalidParameterError
 from opdop.model.spaces import Space
+from opdop.model.text_files import parse_json, read_text
 from opdop.model.validation import Floats, shown
 
 if TYPE_CHECKING:
     from opdop.model.policy import PolicyMixture, TabularPolicy
 
 FORMAT = "opdop.policy/1"
-_LARGEST_FILE = 4 * 2**30
 
 
 def save_policy(path: str | Path, tables: Floats, weights: Floats, space: Space | None) -> Path:
@@ -52,8 +52,6 @@ def load_policy(path: str | Path) -> TabularPolicy | PolicyMixture:
 
     source = _path(path)
     with reading(source, "policy"):
-        if source.stat().st_size > _LARGEST_FILE or not os.path.isfile(source):
-            raise InvalidModelError("it is no regular file, or too large")
         header, weights, tables = (_read_json if source.suffix == ".json" else _read_npz)(source)
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:
             raise InvalidModelError(f"its format is not {FORMAT}")
@@ -71,7 +69,7 @@ def _path(path: Any) -> Path:
 
 
 def _read_json(path: Path) -> tuple[Any, Floats, Floats]:
-    data = json.loads(path.read_bytes())
+    data = parse_json(read_text(path))
     if not isinstance(data, dict):
         raise InvalidModelError("it is no JSON object")
     weights, tables = (np.array(data[name], dtype=np.float64) for name in ("weights", "tables"))
@@ -83,4 +81,4 @@ def _read_npz(path: Path) -> tuple[Any, Floats, Floats]:
     header, weights, tables = (arrays[name] for name in ("header", "weights", "tables"))
     if weights.dtype != np.float64 or tables.dtype != np.float64:
         raise InvalidModelError(f"weights are {weights.dtype} and tables {tables.dtype}; expected float64")
-    return json.loads(str(header)), weights, tables
+    return parse_json(str(header)), weights, tables

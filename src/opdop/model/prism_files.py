@@ -10,9 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from opdop.model.errors import InvalidModelError
+from opdop.model.text_files import read_text
 from opdop.model.validation import Floats, shown
-
-_LARGEST_FILE = 2 * 2**30
 
 
 def read_prism(folder: Path, files: Any) -> dict[str, Any]:
@@ -48,15 +47,12 @@ def _file(folder: Path, name: Any) -> Path:
     """Return a file of the model's own folder: a name from a file must not lead elsewhere."""
     if not isinstance(name, str) or not name or Path(name).is_absolute() or ".." in Path(name).parts:
         raise InvalidModelError(f"a file is named {shown(name)}; expected one in the folder of the model")
-    path = folder / name
-    if path.stat().st_size > _LARGEST_FILE:
-        raise InvalidModelError(f"{name} is too large")
-    return path
+    return folder / name
 
 
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
     """Return the words of each line that is not empty and no comment, with its number."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     lines = ((n, line.split()) for n, line in enumerate(text.splitlines(), 1) if not line.startswith(("#", "//")))
     return [(n, words) for n, words in lines if words and words not in (["mdp"], ["dtmc"])]
 

@@ -38,7 +38,7 @@ def report(runs: str | Path | Run | Iterable[Run], out: str | Path = "report.htm
     from opdop.model import InvalidParameterError
     from opdop.report.figures import KINDS
     from opdop.report.html.write import write_report
-    from opdop.report.summary.groups import collect, gather
+    from opdop.report.summary.collection import collect, gather
     from opdop.runs import Run
 
     if isinstance(runs, (str, Path)):

@@ -14,7 +14,8 @@ from opdop.model import InvalidParameterError
 from opdop.model.html_tables import html_table
 from opdop.model.validation import shown
 from opdop.report.html.write import write_report
-from opdop.report.summary.groups import Collection, Section, collect, gather
+from opdop.report.summary.collection import Collection, collect, gather
+from opdop.report.summary.groups import Section
 from opdop.report.summary.verdicts import Verdict, verdicts
 from opdop.runs import Run
 from opdop.sweeps import Spec, Sweep, SweepProgress, run_sweep

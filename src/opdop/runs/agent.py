@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,11 +33,12 @@ from opdop.model import (
     TabularPolicy,
 )
 from opdop.model.policy import draw_action
+from opdop.model.text_files import open_regular, parse_json
 from opdop.model.validation import Floats, as_flag, as_floats, as_index, as_number, number, printable, shown
 from opdop.runs.assumptions import Assumptions, AssumptionWarning
 from opdop.runs.checkpoint import facts_of
 from opdop.runs.config import DEFAULT_EPISODES, RunConfig
-from opdop.runs.files import as_folder, damaged, open_regular, owned, plain, read_arrays, write_arrays, write_whole
+from opdop.runs.files import as_folder, damaged, owned, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 AGENT, JOURNAL = "agent.npz", "episodes.jsonl"
@@ -274,6 +276,8 @@ class Agent:
     def _resume(self, folder: Path) -> None:
         path = folder / AGENT
         if not os.path.exists(path):
+            if _journal_entries(folder / JOURNAL, 0):
+                raise OpdopError(f"{printable(str(folder))} has the journal of an agent, {JOURNAL}, but no {AGENT}.")
             self._checkpoint(folder)
             return
         meta, arrays = read_arrays(path, kind=KIND)
@@ -303,7 +307,8 @@ class Agent:
 def _append(path: Path, number: int, episode: Episode) -> None:
     """Write an episode to the end of a journal and to the disk; raises OpdopError if that fails."""
     arrays = {name: getattr(episode, name).tolist() for name in ("states", "actions", "signals")}
-    line = json.dumps({"episode": number, **arrays}).encode() + b"\n"
+    text = json.dumps({"episode": number, **arrays}).encode()
+    line = text + b" %08x\n" % zlib.crc32(text)
     try:
         with open(path, "ab") as file:
             file.write(line)
@@ -323,7 +328,10 @@ def _journal_entries(path: Path, after: int) -> list[Episode]:
         lines = file.read().split(b"\n")[:-1]  # what follows the last end of a line was cut off
     found: list[Episode] = []
     for line in lines:
-        entry = json.loads(line)
+        text, _, check = line.rpartition(b" ")
+        if check != b"%08x" % zlib.crc32(text):
+            raise OpdopError(f"the checksum of line {len(found) + 1} of its journal is wrong.")
+        entry = parse_json(text.decode())
         if entry["episode"] <= after:
             continue
         if entry["episode"] != after + 1 + len(found):

@@ -8,7 +8,6 @@ small multiple of its own size, and nothing is ever unpickled.
 from __future__ import annotations
 
 import contextlib
-import errno
 import glob
 import hashlib
 import io
@@ -17,7 +16,6 @@ import math
 import os
 import re
 import secrets
-import stat
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +27,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from opdop.model import InvalidParameterError, OpdopError
+from opdop.model.text_files import open_regular
 from opdop.model.validation import printable, shown
 
 Arrays = dict[str, NDArray[Any]]
@@ -312,19 +311,6 @@ def damaged(origin: object, kind: str, error: BaseException) -> DamagedFileError
         f"{printable(str(origin))} cannot be used as {kind}: {reason}. It is damaged or not opdop's: "
         "replace it by a copy, or delete it and run again."
     )
-
-
-def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; raises OSError at once for anything else, as a pipe that nobody writes to."""
-    return open(path, "rb", opener=_open_at_once)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
-    return file
 
 
 def _check_seal(file: BinaryIO) -> int:

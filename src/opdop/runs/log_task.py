@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,9 @@ from opdop.algorithms import Task
 from opdop.confidence import Observations
 from opdop.model import Display, InvalidModelError, InvalidParameterError, Quantity, suggestion
 from opdop.model.signals import Scale
+from opdop.model.text_files import parse_toml, read_text
 from opdop.model.validation import Floats, as_flag, as_number, as_size, as_text, number, printable, shown
-from opdop.runs.files import open_regular
-from opdop.runs.logged import read_log, read_table
+from opdop.runs.logged import as_array, read_log, read_table
 
 _LARGEST_FILE = 2**20
 _KEYS = ("horizon", "states", "actions", "initial", "stationary", "noisy", "reward", "constraint")
@@ -134,7 +133,7 @@ class LogTask:
             if column not in there:
                 found = ", ".join(printable(str(name)) for name in there[:20]) or "none"
                 raise InvalidModelError(f"the log has no column {column!r}; it has {found}.{suggestion(column, there)}")
-            renamed[role] = np.asarray(table[column])
+            renamed[role] = as_array(table, column)
         task = self.task(self._initial(renamed), known=self.initial is not None)
         return read_log(renamed, task, display=self.display), len(np.unique(renamed["episode"]))
 
@@ -191,11 +190,7 @@ def read_task(path: str | Path) -> LogTask:
     """
     label = printable(str(path))
     try:
-        with open_regular(path) as file:
-            text = file.read(_LARGEST_FILE + 1)
-        if len(text) > _LARGEST_FILE:
-            raise ValueError(f"it has more than {_LARGEST_FILE:,} bytes")
-        data = tomllib.loads(text.decode())
+        data = parse_toml(read_text(path, largest=_LARGEST_FILE))
     except FileNotFoundError as error:
         raise InvalidParameterError(f"there is no file {label}.") from error
     except (OSError, ValueError, RecursionError) as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +15,10 @@ from numpy.typing import NDArray
 from opdop.algorithms import Task
 from opdop.confidence import Observations, count_transitions
 from opdop.model import Display, InvalidModelError, InvalidParameterError, Quantity
-from opdop.model.validation import Floats, number, printable, shown
+from opdop.model.text_files import open_regular
+from opdop.model.validation import Floats, call, check_memory, number, printable, shown
 
+_COPIES = 4.0  # of the content of a log that are in memory while it is read, at least
 _ROUNDING = 1e-9  # by which a signal may leave [0, 1] after its units were converted
 
 
@@ -74,13 +78,19 @@ def read_table(table: Any) -> Any:
     import polars as pl
 
     path = Path(table)
-    readers: dict[str, Callable[[Path], Any]] = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
+    readers: dict[str, Callable[[io.BytesIO], Any]] = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
     if path.suffix.lower() not in readers:
         raise InvalidParameterError(f"{printable(str(path))} is no .parquet and no .csv file; expected one of them.")
     try:
-        return readers[path.suffix.lower()](path)
-    except Exception as error:  # a foreign file can make the reader raise any error
-        reason = printable(" ".join(str(error).split()))[:200] or type(error).__name__
+        with open_regular(path) as file:  # polars waits for pipes, and reads devices without end
+            check_memory(_COPIES * os.fstat(file.fileno()).st_size, "its content")
+            content = io.BytesIO(file.read())
+        return readers[path.suffix.lower()](content)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a foreign file makes a reader raise anything; a panic of polars is no Exception
+        words = error.strerror or "" if isinstance(error, OSError) else str(error)
+        reason = printable(" ".join(words.split()))[:200] or type(error).__name__
         raise InvalidModelError(f"{printable(str(path))} cannot be read: {reason}") from error
 
 
@@ -91,10 +101,16 @@ def _names(columns: Any) -> list[str]:
 def _column(columns: Any, name: str) -> NDArray[Any]:
     if name not in _names(columns):
         raise InvalidModelError(f"the log has no column {name!r}; it has {', '.join(_names(columns)) or 'none'}.")
-    values = np.asarray(columns[name])
+    values = as_array(columns, name)
     if values.ndim != 1 or not len(values):
         raise InvalidModelError(f"column {name!r} of the log has shape {list(values.shape)}; expected one value a row.")
     return values
+
+
+def as_array(columns: Any, name: str) -> NDArray[Any]:
+    """Return a column as an array; raises InvalidModelError if NumPy has no such type, as for integers of 128 bits."""
+    found: NDArray[Any] = call(f"reading the column {printable(name)!r} of the log", np.asarray, columns[name])
+    return found
 
 
 def _index(columns: Any, name: str, size: int, names: tuple[str, ...]) -> NDArray[np.int64]:

@@ -1,13 +1,12 @@
 """The progress of a run: what is reported, and whether a bar shows it.
 
-The bars are faces of runs and belong to `opdop.report`, which is above this package. They are looked up by name when
-one is shown, so that nothing here depends on them.
+The bars are faces of runs and belong to `opdop.report`, which is above this package. They are imported only when one is
+shown; the contract of imports in pyproject.toml names this exception.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -16,8 +15,6 @@ from typing import Any
 
 from opdop.model import InvalidParameterError
 from opdop.model.validation import Floats, shown
-
-BARS = "opdop.report.terminal.bars"
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,8 @@ class Progress:
     dual: Floats  # [I]
     certified_gap: float = math.nan  # of the recommended policy, in model units; NaN where none was certified yet
     keeps_constraints: bool = False  # whether that policy is certified to keep every constraint
+    violations: Floats | None = None  # [I], of each constraint, in model units; None where the model is not known
+    hard_violations: Floats | None = None  # [I]
 
 
 def check_progress(progress: Any) -> None:
@@ -61,7 +60,8 @@ def shown_progress(progress: Any, kind: str, *details: Any) -> Iterator[Callable
     elif progress is False or (progress is None and not is_watched()):
         yield None
     else:
-        bars = importlib.import_module(BARS)
+        from opdop.report.terminal import bars  # upwards, and named in the contract of imports
+
         with bars.bar(kind, *details, always=progress is True) as watch:
             yield watch
 

@@ -48,8 +48,14 @@ def columns(constraints: int, *, known: bool = True) -> list[str]:
         "regret",
         *(f"shortfall_{i}" for i in each),
         "hard_violation",
+        *hard_columns(constraints),
         "violation",
     ]
+
+
+def hard_columns(constraints: int) -> list[str]:
+    """Return the columns of each constraint's hard violation; with one constraint, `hard_violation` is that column."""
+    return [f"hard_violation_{i}" for i in range(constraints)] if constraints > 1 else []
 
 
 def _realised(constraints: int) -> dict[str, str]:
@@ -65,37 +71,8 @@ def _realised(constraints: int) -> dict[str, str]:
             f"total_utility_{i}": f"total_realised_utility_{i}",
             f"shortfall_{i}": f"realised_shortfall_{i}",
         }
-    dropped = ("regret", "violation", "hard_violation")
+    dropped = ("regret", "violation", "hard_violation", *hard_columns(constraints))
     return {name: renamed.get(name, name) for name in columns(constraints) if name not in dropped}
-
-
-def describe_columns(constraints: int, *, known: bool = True) -> dict[str, dict[str, str]]:
-    """Return the meaning and the unit of each column; model units are those of the signals, in [0, 1] in each stage."""
-    meanings = {
-        "realised_reward": ("total reward of the one episode that was played", "reward"),
-        "realised_utility": ("total utility of constraint {} in the one episode that was played", "utility {}"),
-        "total_realised_reward": ("sum of the realised rewards of all episodes so far", "reward"),
-        "total_realised_utility": ("sum of the realised utilities of constraint {} so far", "utility {}"),
-        "realised_shortfall": ("sum of threshold - realised utility of constraint {}; slack cancels", "utility {}"),
-        "episode": ("number of the episode, from 1", "episodes"),
-        "reward": ("true expected total reward of the episode's policy", "reward"),
-        "utility": ("true expected total utility of constraint {}", "utility {}"),
-        "estimated_reward": ("the learner's optimistic estimate of the reward", "reward"),
-        "estimated_utility": ("the learner's optimistic estimate of the utility of constraint {}", "utility {}"),
-        "dual": ("Lagrange multiplier of constraint {}", "reward per utility {}"),
-        "total_reward": ("sum of the rewards of all episodes so far", "reward"),
-        "total_utility": ("sum of the utilities of constraint {} of all episodes so far", "utility {}"),
-        "regret": ("sum of optimal value - reward", "reward"),
-        "shortfall": ("sum of threshold - utility of constraint {}; slack cancels", "utility {}"),
-        "hard_violation": ("sum of each episode's largest violation of a constraint; never cancels", "utility"),
-        "violation": ("largest shortfall of a constraint, at least 0: the paper's violation", "utility"),
-    }
-    described = {}
-    for name in columns(constraints, known=known):
-        stem, _, number = name.rpartition("_")
-        meaning, unit = meanings[stem if number.isdigit() else name]
-        described[name] = {"meaning": meaning.format(number), "unit": unit.format(number)}
-    return described
 
 
 class Recorder:
@@ -180,6 +157,13 @@ class Recorder:
     def current(self, column: str) -> float:
         """Return a column's value at the last episode."""
         return float(self.last[self.columns.index(column)])
+
+    def violations(self) -> tuple[Floats, Floats]:
+        """Return the violation and the hard violation of each constraint up to the last episode, both [I]."""
+        I = len(self.thresholds)
+        shortfalls = np.array([self.current(f"shortfall_{i}") for i in range(I)])
+        hard = np.array([self.current(name) for name in hard_columns(I) or ["hard_violation"]])
+        return np.maximum(shortfalls, 0.0), hard
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later records depend on."""

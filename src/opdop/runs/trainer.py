@@ -1,10 +1,9 @@
-"""The state of a run while it is made: learner, simulator and recorder; it plays, measures, saves and restores."""
+"""The state of a run while it is made: learner, simulator and recorder; it plays, measures and makes the result."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ import polars as pl
 
 from opdop.algorithms import CompiledLearner, Learner, Task, find
 from opdop.algorithms.constants import ZERO_VIOLATION
-from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_learner, check_room
 from opdop.algorithms.task import Observing, by_action, swapped
 from opdop.confidence import Certificate, Certifier, Observations, Regressions
@@ -30,7 +28,6 @@ from opdop.model import (
     InvalidModelError,
     InvalidParameterError,
     KnownSimulator,
-    OpdopError,
     PolicyMixture,
     Problem,
     ReseedableSimulator,
@@ -42,11 +39,10 @@ from opdop.model import (
 )
 from opdop.model.features import one_hot
 from opdop.model.policy import fitting_table
-from opdop.model.validation import Floats, call, first_index, number, printable, shown
+from opdop.model.validation import Floats, call, first_index, number, shown
 from opdop.planning import Optimum, Values, evaluate, policy_with_occupancy, refine, solve
 from opdop.runs.checkpoint import (
     CHECKPOINT,
-    KIND,
     ResumableSimulator,
     facts_of,
     fingerprint,
@@ -54,28 +50,25 @@ from opdop.runs.checkpoint import (
 )
 from opdop.runs.config import RunConfig
 from opdop.runs.files import (
-    Arrays,
-    DamagedFileError,
-    damaged,
-    plain,
-    read_arrays,
     write_arrays,
 )
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.progress import Progress
 from opdop.runs.recorder import Recorder
-from opdop.runs.run import RUN, Run
+from opdop.runs.run import Run
+from opdop.runs.snapshots import save, snapshot_of
 from opdop.runs.trail import Trail, trail_table
 from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
-_RESERVOIR = 64  # policies sampled for the average where the model is not known
 _SECONDS_PER_PIECE = 0.1
 _MOST_SECONDS_PER_PIECE = 2.0
 
 
 class Trainer:
-    """The state of a run while it is made."""
+    """The state of a run while it is made; `opdop.runs.snapshots` saves and restores it."""
+
+    most_sampled = 64  # policies sampled for the average where the model is not known
 
     def __init__(
         self,
@@ -155,9 +148,9 @@ class Trainer:
         self.guarded, self.before = False, None  # whether states of the simulator are kept, and that of this episode
         self.resumed: list[int] = []  # the episodes after which the simulator's stream was begun anew
         if known is None:
-            self._reseed(0)
+            self.reseed(0)
 
-    def _reseed(self, episode: int) -> None:
+    def reseed(self, episode: int) -> None:
         """Begin the simulator's stream that belongs to the run's seed and an episode, if it can be."""
         if isinstance(self.simulator, ReseedableSimulator):
             call("reseed() of the simulator", self.simulator.reseed, stream_seed(self.config.seed, episode))
@@ -206,7 +199,7 @@ class Trainer:
         self.guarded = folder is not None
         with Interrupts() as interrupts:
             if folder is not None and not self.recorder.episodes:
-                self.save(folder / CHECKPOINT)  # so that an error comes now, not hours later
+                save(self, folder / CHECKPOINT)  # so that an error comes now, not hours later
             while self.recorder.episodes < self.target and not self.trail.is_met:
                 tick = time.monotonic()
                 count = min(size, min(self.target, self.trail.next) - self.recorder.episodes)
@@ -214,7 +207,7 @@ class Trainer:
                     self._play(count)
                 except InvalidModelError:  # an observation out of its range, or an episode that does not fit
                     if folder is not None and self._is_even():
-                        meta, arrays = self.snapshot()
+                        meta, arrays = snapshot_of(self)
                         # As it was before the episode that failed, which is played again when the run is resumed.
                         write_arrays(folder / CHECKPOINT, meta | {"simulator": self.before}, arrays)
                     raise
@@ -228,11 +221,11 @@ class Trainer:
                     progress(self._progress())
                 if folder is None or interrupts.pending is not None or now - saved >= checkpoint_seconds:
                     if folder is not None:
-                        self.save(folder / CHECKPOINT)
+                        save(self, folder / CHECKPOINT)
                         saved = time.monotonic()
                     interrupts.answer()  # only here, where every episode has been saved
             if folder is not None:
-                self.save(folder / CHECKPOINT)
+                save(self, folder / CHECKPOINT)
         return self._result()
 
     def _is_even(self) -> bool:
@@ -337,9 +330,9 @@ class Trainer:
     def _sample(self, table: Floats) -> None:
         """Add a policy to a uniform sample of all policies so far (reservoir sampling)."""
         place = int(self.reservoir_stream.integers(self.recorder.episodes + 1))
-        if len(self.reservoir) < _RESERVOIR:
+        if len(self.reservoir) < self.most_sampled:
             self.reservoir.append(table)
-        elif place < _RESERVOIR:
+        elif place < self.most_sampled:
             self.reservoir[place] = table
 
     def _progress(self) -> Progress:
@@ -347,8 +340,9 @@ class Trainer:
         dual = np.array([record.current(f"dual_{i}") for i in range(self.task.num_constraints)])
         names = "regret", "violation", "hard_violation"
         regret, violation, hard = (np.nan if self.cmdp is None else record.current(name) for name in names)
-        trail = self.trail
-        return Progress(record.episodes, self.target, regret, violation, hard, dual, trail.gap, trail.keeps_constraints)
+        each = (None, None) if self.cmdp is None else record.violations()
+        certified = self.trail.gap, self.trail.keeps_constraints
+        return Progress(record.episodes, self.target, regret, violation, hard, dual, *certified, *each)
 
     def _certified(self) -> tuple[Certificate, Floats | None]:
         """Return the certificate of the recommended policy, and the true values of that policy if they are known."""
@@ -388,7 +382,7 @@ class Trainer:
             origin={**self.origin, **({"resumed": list(self.resumed)} if self.resumed else {})},
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
-            snapshot=self.snapshot(),
+            snapshot=snapshot_of(self),
             observations=self._observations(),
             certificates=self._certificates(),
             simulator=self.simulator,
@@ -410,107 +404,6 @@ class Trainer:
         noisy = data.noisy or self.cmdp is None
         stationary, alike = self.task.stationary, self.task.stationary_signals
         return replace(data, noisy=noisy, stationary=stationary, stationary_signals=alike, first_visits=first)
-
-    # Saving ----------------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
-        """Return everything that the rest of the run depends on."""
-        meta = {
-            "kind": KIND,
-            "config": self.config.but(episodes=self.target).record(),
-            "origin": plain(self.origin),
-            "seconds": self.seconds,
-            "reservoir_stream": self.reservoir_stream.bit_generator.state,
-            "simulator": self.simulator.state() if isinstance(self.simulator, ResumableSimulator) else None,
-            **({"resumed": list(self.resumed)} if self.resumed else {}),
-        }
-        arrays: Arrays = {"occupancy": self.occupancy.copy(), "policy": self.policy.copy()}
-        arrays |= prefixed("learner.", self.learner.state()) | prefixed("recorder.", self.recorder.state())
-        arrays |= self.trail.state()
-        if self.first_visits is not None:
-            arrays["first_visits"] = self.first_visits.copy()
-        if self.reservoir:
-            arrays["reservoir"] = np.array(self.reservoir)
-        return meta, arrays
-
-    def save(self, path: Path) -> None:
-        """Write a checkpoint."""
-        write_arrays(path, *self.snapshot())
-
-    def refuse_other_run(self, folder: Path) -> None:
-        """Raise InvalidParameterError if a folder holds the result of another run, which would be replaced."""
-        path, checkpointed = folder / RUN, os.path.lexists(folder / CHECKPOINT)
-        if not os.path.lexists(path):
-            return
-        try:
-            theirs = Run.load(folder)
-        except DamagedFileError as error:
-            if checkpointed:
-                return  # it is made again
-            raise InvalidParameterError(f"{error} Or name another folder.") from error
-        played = theirs.config.but(episodes=self.target) if checkpointed else theirs.config
-        self._refuse_other(played.record() | dict(theirs.origin), self.config.but(episodes=self.target), path)
-
-    def _refuse_other(self, theirs: Mapping[str, Any], config: RunConfig, origin: object) -> None:
-        for name, ours in (config.record() | plain(self.origin)).items():
-            if theirs.get(name) != ours:
-                raise InvalidParameterError(
-                    f"{printable(str(origin))} is of another run: its {name} is {shown(theirs.get(name))}, and now it "
-                    f"is {shown(ours)}. Use the same arguments, or another folder."
-                )
-
-    def load(self, path: Path) -> None:
-        """Continue from a checkpoint."""
-        meta, arrays = read_arrays(path, kind=KIND)
-        self.restore(meta, arrays, origin=str(path))
-
-    def restore(self, meta: Mapping[str, Any], arrays: Arrays, *, origin: str) -> None:
-        """Return to a snapshot of the same run.
-
-        Raises InvalidParameterError if it is of another run, and DamagedFileError if it cannot be used.
-        """
-        try:
-            theirs = RunConfig.of(meta["config"]).but(episodes=self.target).record() | dict(meta["origin"])
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise damaged(origin, KIND, error) from error
-        self._refuse_other(theirs, self.config.but(episodes=self.target), origin)
-        try:
-            self._restore(meta, arrays)
-        except Exception as error:  # a learner or a simulator may raise any error
-            raise damaged(origin, KIND, error) from error
-        if self.recorder.episodes > self.target:
-            raise InvalidParameterError(
-                f"{printable(str(origin))} has {self.recorder.episodes:,} episodes, more than the {self.target:,} that "
-                "are asked for. Ask for as many, or use another folder."
-            )
-
-    def _restore(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
-        self.occupancy[:] = fitting(arrays, "occupancy", self.occupancy)
-        self.policy = fitting(arrays, "policy", self.occupancy)
-        TabularPolicy(self.policy)  # raises unless it consists of probabilities
-        self.learner.restore(under(arrays, "learner."))
-        self.recorder.restore(under(arrays, "recorder."))
-        episodes = self.recorder.episodes
-        if self.first_visits is not None:
-            self.first_visits[:] = fitting(arrays, "first_visits", self.first_visits)
-        self.trail.restore(arrays, episodes)
-        if episodes < 0 or episodes != getattr(self.learner, "episodes", episodes):
-            raise OpdopError("learner and history are not at the same episode.")
-        if self.cmdp is None and episodes:
-            sampled = (min(episodes, _RESERVOIR), *self.occupancy.shape)
-            self.reservoir = list(fitting(arrays, "reservoir", np.empty(sampled)))
-            PolicyMixture(self.reservoir)
-        seconds = meta["seconds"]
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.0 <= seconds < np.inf:
-            raise OpdopError(f"the saved seconds are {seconds!r}; expected a number, at least 0.")
-        self.seconds = float(seconds)
-        self.reservoir_stream.bit_generator.state = meta["reservoir_stream"]
-        self.resumed = [int(episode) for episode in meta.get("resumed", ())]
-        if isinstance(self.simulator, ResumableSimulator):
-            self.simulator.restore(meta["simulator"])
-        elif episodes:
-            self._reseed(episodes)
-            self.resumed.append(episodes)
 
 
 def _compiles(part: object, protocol: type[CompiledLearner] | type[CompiledSimulator]) -> bool:

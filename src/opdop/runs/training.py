@@ -32,6 +32,7 @@ from opdop.runs.files import (
 )
 from opdop.runs.progress import Progress, check_progress, shown_progress
 from opdop.runs.run import Run
+from opdop.runs.snapshots import load, refuse_other_run, restore
 from opdop.runs.trainer import Trainer
 
 Trainable = str | Problem | Simulator
@@ -118,8 +119,8 @@ def train(
     OpdopError if a checkpoint cannot be written or used, or another process uses the folder.
 
     >>> run = train("factored", episodes=2000)
-    >>> run.episodes[-1], run.constants["preset"]
-    (np.int64(2000), 'practical')
+    >>> int(run.episodes[-1]), run.constants["preset"]
+    (2000, 'practical')
     """
     asked = dict(locals())
     given = {name: asked[name] for name in settings() if name in asked and name not in ("problem", "algorithm")}
@@ -169,15 +170,15 @@ def execute(
         made = make_trainable(problem) if isinstance(problem, str) else problem
         trainer = Trainer(config, made, learner, task, before, compiled)
         if folder is not None:
-            trainer.refuse_other_run(folder)
+            refuse_other_run(trainer, folder)
         if folder is not None and os.path.lexists(folder / CHECKPOINT):
-            trainer.load(folder / CHECKPOINT)
+            load(trainer, folder / CHECKPOINT)
         elif start is not None:
             if start.snapshot is None:
                 raise InvalidParameterError(
                     "this run was loaded from a folder and cannot be trained on; use a checkpoint."
                 )
-            trainer.restore(*start.snapshot, origin="the run to go on from")
+            restore(trainer, *start.snapshot, origin="the run to go on from")
         with shown_progress(progress, "run", trainer.display.quantities) as watch:
             return trainer.run(folder, checkpoint_seconds, watch, piece)
 

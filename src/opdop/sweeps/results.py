@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from opdop.model import InvalidParameterError, OpdopError
+from opdop.model import InvalidParameterError, OpdopError, Quantity
+from opdop.model.display import joint_unit, price_scale
 from opdop.model.validation import printable, shown
 from opdop.runs import CHECKPOINT, Run, RunConfig, read_config
 from opdop.runs.checkpoint import KIND
@@ -178,12 +179,12 @@ class Sweep:
         return self.listing().table()
 
     def histories(self) -> pl.DataFrame:
-        """Return the histories of all finished runs below each other, with columns that identify the run."""
+        """Return the histories of all finished runs below each other, in own units; each row names its run."""
         parts = []
         for job, run in self.runs():
             about = _identity(key_of(job), group_of(job), job.record()).items()
             known = (pl.lit(value, pl.Int64 if name == "seed" else pl.String).alias(name) for name, value in about)
-            parts.append(run.history.select(*known, pl.all()))
+            parts.append(run.history_in_units().select(*known, pl.all()))
         return pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
 
 
@@ -193,8 +194,9 @@ def _identity(key: str, group: str, config: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _row(key: str, about: Summary) -> dict[str, Any]:
-    """Return the row of a run in the table of all runs."""
-    reward, *utilities = about["quantities"]
+    """Return the row of a run in the table of all runs, in own units."""
+    reward, *constrained = (Quantity(**quantity) for quantity in about["quantities"])
+    joint, joint_name = joint_unit(constrained, about["horizon"])
     config = about["config"]
     final, best, dual = (about[name] or [None] * len(about["average"]) for name in ("final", "optimum", "dual"))
     # Nothing that was realised is called an average of true values.
@@ -203,27 +205,37 @@ def _row(key: str, about: Summary) -> dict[str, Any]:
         **_identity(key, about["group"], config),
         **{name: json.dumps(config[name]) for name in ("problem_parameters", "parameters")},
         "episodes": config["episodes"],
-        **{name: about[name] for name in ("regret", "violation", "hard_violation")},
-        f"{average}_reward": about["average"][0],
-        "final_reward": final[0],
-        "optimum": best[0],
-        "slater_gap": about["slater_gap"],
-        "reward_unit": reward["unit"],
-        "reward_scale": reward["scale"],
-        "reward_offset": reward["offset"],
+        "regret": _times(about["regret"], abs(reward.scale)),
+        **{name: _times(about[name], joint) for name in ("violation", "hard_violation")},
+        f"{average}_reward": _shown(reward, about["average"][0]),
+        "final_reward": _shown(reward, final[0]),
+        "optimum": _shown(reward, best[0]),
+        "slater_gap": _times(about["slater_gap"], joint),
+        "reward_unit": reward.unit,
+        "violation_unit": joint_name,
     }
-    for i, quantity in enumerate(utilities):
+    for i, quantity in enumerate(constrained):
+        scale = abs(quantity.scale)
         row |= {
-            f"{average}_utility_{i}": about["average"][1 + i],
-            f"final_utility_{i}": final[1 + i],
-            f"optimal_utility_{i}": best[1 + i],
-            f"optimal_dual_{i}": dual[i],
-            f"threshold_{i}": about["thresholds"][i],
-            f"utility_{i}_unit": quantity["unit"],
-            f"utility_{i}_scale": quantity["scale"],
-            f"utility_{i}_offset": quantity["offset"],
+            f"utility_{i}_name": quantity.name,
+            f"{average}_utility_{i}": _shown(quantity, about["average"][1 + i]),
+            f"final_utility_{i}": _shown(quantity, final[1 + i]),
+            f"optimal_utility_{i}": _shown(quantity, best[1 + i]),
+            f"threshold_{i}": _shown(quantity, about["thresholds"][i]),
+            f"optimal_dual_{i}": _times(dual[i], price_scale(reward, quantity)),
+            f"violation_{i}": _times(about["violations"][i], scale) if about["violations"] else None,
+            f"hard_violation_{i}": _times(about["hard_violations"][i], scale),
+            f"utility_{i}_unit": quantity.unit,
         }
     return {**row, "seconds": about["seconds"]}
+
+
+def _shown(quantity: Quantity, total: float | None) -> float | None:
+    return None if total is None else quantity.shown(total)
+
+
+def _times(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
 
 
 # Single runs -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +16,13 @@ from typing import Any
 from opdop.algorithms import find
 from opdop.algorithms.constants import ALGORITHM_1, ZERO_VIOLATION
 from opdop.envs import Parameter, environment_of, environments, make
-from opdop.envs.own_problems import is_code, is_data_file
+from opdop.envs.own_problems import is_code, is_data_file, names_function
 from opdop.model import InvalidParameterError, OpdopError, suggestion
+from opdop.model.text_files import open_regular, parse_toml
 from opdop.model.validation import printable, shown
 from opdop.runs import RunConfig, settings
 from opdop.runs.config import ADDED, LARGEST_SEED, exact_text, positive, whole
-from opdop.runs.files import file_name, open_regular
+from opdop.runs.files import file_name
 
 MOST_RUNS = 100_000
 DEFAULT_SEEDS = 10
@@ -136,7 +136,7 @@ class Spec:
         if not isinstance(text, str) or len(text) > _LARGEST_SPEC:
             raise InvalidSpecError(origin, [f"It is not a text of at most {_LARGEST_SPEC} characters."])
         try:
-            data = tomllib.loads(text)
+            data = parse_toml(text)
         except (ValueError, RecursionError) as error:
             raise InvalidSpecError(origin, [f"It is not TOML: {error}."]) from error
         return _Reader(origin, allow_code).spec(text, data)
@@ -170,7 +170,7 @@ class Spec:
 
     def record(self) -> dict[str, Any]:
         """Return this as plain data of the same form as the TOML, with all shared settings filled in."""
-        return {**tomllib.loads(self.text), **self.settings(), "seeds": list(self.seeds)}
+        return {**parse_toml(self.text), **self.settings(), "seeds": list(self.seeds)}
 
 
 # Reading ---------------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class _Reader:
         given = entry.get("name")
         if isinstance(given, str) and is_data_file(given):
             name = self._checked(_model_file, f"{where}.name", given)
-        elif isinstance(given, str) and ":" in given:
+        elif isinstance(given, str) and names_function(given):
             return self._function(where, given, entry)
         else:
             name = self._checked(_one_of(environments()), f"{where}.name", given)
@@ -290,8 +290,8 @@ class _Reader:
         """Return the grid of a function of the user's; it is not run here, so its parameters are not checked."""
         if not self.allow_code:
             self.errors.append(
-                f"{where}.name is {shown(name)}, a function; a spec runs no code unless that is allowed: --allow-code, "
-                "or allow_code=True."
+                f"{where}.name is {shown(name)}, a function or entry point; a spec runs no code unless that is "
+                "allowed: --allow-code, or allow_code=True."
             )
             return None
         given = {key: value for key, value in entry.items() if key != "name"}

@@ -19,12 +19,13 @@ import numpy as np
 from opdop.model import OpdopError
 from opdop.model.validation import printable
 from opdop.runs.files import DamagedFileError, digest_of, plain, read_arrays, write_arrays, write_whole
+from opdop.runs.recorder import hard_columns
 from opdop.runs.run import HISTORY, RUN, Run
 from opdop.sweeps.spec import group_of
 from opdop.sweeps.store import Store
 
 SUMMARIES = "summaries.npz"
-_KIND = "opdop summaries of format 2"
+_KIND = "opdop summaries of format 3"
 
 Summary = Mapping[str, Any]  # as `summary` returns it
 
@@ -86,8 +87,9 @@ def _stamp(store: Store, key: str) -> str | None:
 def summary(run: Run) -> dict[str, Any]:
     """Return the facts of a run that tables show: its configuration and results, in model units.
 
-    "average", "final" and "optimum" are expected totals of one episode: the reward, then each utility. Where the model
-    is not known, "average" are realised totals, and there are no others, no regret and no violation.
+    "violations" and "hard_violations" are those of each constraint. "average", "final" and "optimum" are expected
+    totals of one episode: the reward, then each utility. Where the model is not known, "average" are realised totals,
+    and there are no others, no regret and no violation.
 
     Raises OpdopError if the display of the run does not fit its constraints.
     """
@@ -99,6 +101,9 @@ def summary(run: Run) -> dict[str, Any]:
         "config": run.config.record(),
         "group": printable(group_of(run.config)),
         **{name: end.get(name) for name in ("regret", "violation", "hard_violation")},
+        "violations": [max(value, 0.0) for name, value in end.items() if name.startswith("shortfall_")],
+        "hard_violations": [end.get(name) for name in hard_columns(len(run.thresholds)) or ["hard_violation"]],
+        "horizon": run.policy.table.shape[0],
         "average": run.average.totals.tolist(),
         "final": None if run.last is None else run.last.totals.tolist(),
         "optimum": None if best is None else [best.value, *best.utility_values.tolist()],

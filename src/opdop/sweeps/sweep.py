@@ -16,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opdop.model import InvalidParameterError
+from opdop.model import Display, InvalidParameterError
 from opdop.runs import execute
 from opdop.runs.files import DamagedFileError, write_whole
+from opdop.runs.history_units import describe_columns
 from opdop.runs.interrupts import Interrupts
 from opdop.runs.progress import shown_progress
-from opdop.runs.recorder import describe_columns
+from opdop.runs.recorder import columns
 from opdop.sweeps.executors import choose_backend, one_thread_each
 from opdop.sweeps.manifest import surroundings
 from opdop.sweeps.results import Sweep
@@ -172,7 +173,7 @@ def _write_manifest(store: Store, spec: Spec, backend: str) -> None:
         "seeds": list(spec.seeds),
         "spec": spec.record(),
         "constants": before.get("constants", {}),
-        "columns": describe_columns(1),
+        "columns": describe_columns(columns(1), Display.plain(1).quantities, 1),
         "processors": before.get("processors", []),
         "sessions": sessions,
     }

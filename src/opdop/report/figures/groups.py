@@ -69,7 +69,7 @@ def metric_figure(section: Section, metric: Metric, *, total: bool = False) -> F
     """
     curves = []
     for i, group in enumerate(section.groups):
-        values = metric.scale * (group.column(metric.key) if total else group.average(metric.key))
+        values = metric.totals(group) if total else metric.totals(group) / group.grid
         at = seen(group.grid)
         curves.append(Curve(group, group.grid[at], band(values[:, at]), look_of(i)))
     figure, axes = canvas(section)
@@ -193,8 +193,8 @@ def _bounds(curves: list[Curve], metric: Metric) -> list[tuple[Curve, Floats]]:
     found = []
     for curve in curves:
         card = curve.group.summaries[0].guarantee
-        if card.certified and (metric.key == "regret" or (metric.key == "violation" and card.constraints)):
-            formula = card.regret if metric.key == "regret" else card.violation
+        if card.certified and (metric.kind == "regret" or (metric.kind == "violation" and card.constraints)):
+            formula = card.regret if metric.kind == "regret" else card.violation
             found.append((curve, metric.scale * np.array([formula(int(k)) for k in curve.episodes])))
     return found
 
@@ -253,7 +253,7 @@ def _guide(axes: Axes, labels: Labels, curves: list[Curve], *, total: bool) -> N
 
 def _below(axes: Axes, labels: Labels, metric: Metric, low: float) -> None:
     """Shade negative regret: there a policy has more reward than the optimum."""
-    if low < 0.0 and metric.key == "regret":
+    if low < 0.0 and metric.kind == "regret":
         bottom = axes.get_ylim()[0]
         axes.axhspan(bottom, 0.0, facecolor=PALE, linewidth=0.0, zorder=0)
         corners = np.array([(1.0, bottom), (1.0, 0.0)])

@@ -119,7 +119,7 @@ def _regret(summary: RunSummary, bound: bool = False) -> _Cost:
 def _violation(summary: RunSummary, bound: bool = False) -> _Cost:
     """Return the violation of each episode's policy, and its averages; of the worst constraint if there are several."""
     joint, k = summary.hard_violation, summary.column("episode")
-    scale, unit = (1.0, "model units") if joint.scale is None else (joint.scale, joint.unit)
+    scale, unit = joint.scale, joint.unit
     utilities = np.stack([summary.column(f"utility_{i}") for i in range(len(summary.constraints))])
     each = (summary.run.thresholds[:, None] - utilities).max(axis=0)
     curves = [

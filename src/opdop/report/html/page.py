@@ -17,21 +17,15 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from opdop.envs.own_problems import is_code
+from opdop.envs.own_problems import is_code, names_function
 from opdop.model.rounding import digits_for, number, plain, short_number
 from opdop.report.figures.groups import look_of
 from opdop.report.html import svg
 from opdop.report.html.pictures import Picture
 from opdop.report.summary import sentences
-from opdop.report.summary.groups import (
-    Collection,
-    Group,
-    RealisedSection,
-    Section,
-    average_band,
-    final_band,
-    printable,
-)
+from opdop.report.summary.collection import Collection
+from opdop.report.summary.group_labels import printable
+from opdop.report.summary.groups import Group, RealisedSection, Section, average_band, final_band
 from opdop.report.summary.guarantee_card import card_lines, is_within_bounds
 from opdop.report.summary.realised_summary import summary_of
 from opdop.report.summary.run_facts import value_text
@@ -95,8 +89,8 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
 def command(group: Group) -> str:
     """Return a shell command that repeats the runs of a group, one seed after the other."""
     run = group.runs[0]
-    function = ":" in run.config.problem  # of a file or a module
-    if (is_code(run.config.problem) and not function) or run.config.preset is None:
+    name = run.config.problem
+    if (is_code(name) and not names_function(name)) or run.config.preset is None:
         return "# a model or learner of your own: opdop.train(model, ...)"
     words = run.config.but(seed=0).command()
     seeds = " ".join(map(str, group.seeds))

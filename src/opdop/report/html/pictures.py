@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from opdop.model import PolicyMixture, TabularCMDP
 from opdop.planning import to_markov
 from opdop.report import figures
-from opdop.report.summary.groups import Group, RealisedSection, Section
+from opdop.report.summary.groups import Group, Metric, RealisedSection, Section
 from opdop.report.summary.run_facts import RunFacts
 from opdop.report.summary.sentences import band_sentence
 
@@ -45,8 +45,8 @@ def _curves(section: Section) -> Iterator[Picture]:
     bands = band_sentence(section)
     for metric in section.metrics:
         title = f"{section.name}: {metric.name} per episode against episodes"
-        caption = f"{_MEANING[metric.key]} {bands} {_GUIDE}"
-        name = f"{section.key}-{metric.key.replace('_', '-')}"
+        caption = f"{_MEANING[metric.kind]} {bands} {_GUIDE}"
+        name = f"{section.key}-{_file_part(metric)}"
         yield Picture(name, "curves", title, caption, partial(figures.metric_figure, section, metric))
     for i, constraint in enumerate(section.summary.constraints):
         title = f"{section.name}: multiplier of {constraint.quantity.name} against episodes"
@@ -96,9 +96,9 @@ def _totals(section: Section) -> Iterator[Picture]:
     for metric in section.metrics:
         title = f"{section.name}: total {metric.name} against episodes"
         caption = f"{band_sentence(section)} Logarithmic scales; the vertical one is linear around 0. {_GUIDE}"
-        if metric.key != "hard_violation" and any(group.summaries[0].guarantee.certified for group in section.groups):
+        if metric.kind != "hard_violation" and any(group.summaries[0].guarantee.certified for group in section.groups):
             caption += " Dashed: the proved bound of the group of that colour."
-        name = f"{section.key}-total-{metric.key.replace('_', '-')}"
+        name = f"{section.key}-total-{_file_part(metric)}"
         yield Picture(name, "totals", title, caption, partial(figures.metric_figure, section, metric, total=True))
 
 
@@ -145,6 +145,18 @@ def _maps(section: Section) -> Iterator[Picture]:
 def _group_map(cmdp: TabularCMDP, group: Group) -> Figure:
     parts = [run.mixture for run in group.runs if not isinstance(run.mixture, PolicyMixture)]
     return figures.occupancy_map(cmdp, to_markov(cmdp, PolicyMixture(parts)), group.label)
+
+
+def _file_part(metric: Metric) -> str:
+    """Return the part of a file name that tells the metric, and the constraint, counted from 1, if there are several.
+
+    >>> _file_part(Metric("hard_violation", 1.0, "", kind="hard_violation"))
+    'hard-violation'
+    >>> _file_part(Metric("shortfall_0", 1.0, "", "violation of waste", kind="violation"))
+    'violation-1'
+    """
+    _, _, i = metric.key.rpartition("_")
+    return metric.kind.replace("_", "-") + (f"-{int(i) + 1}" if i.isdigit() else "")
 
 
 def _number(section: Section | RealisedSection, constraint: int) -> str:

@@ -12,7 +12,7 @@ from opdop.report import figures
 from opdop.report.html import svg
 from opdop.report.html.page import page
 from opdop.report.html.pictures import Picture, pictures
-from opdop.report.summary.groups import Collection
+from opdop.report.summary.collection import Collection
 from opdop.runs.files import write_whole
 
 

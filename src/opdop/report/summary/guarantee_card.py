@@ -55,7 +55,7 @@ def card_record(summary: RunSummary) -> dict[str, Any]:
     records: dict[str, Any] = {"regret": None, "violation": None}
     for name, (measure, bound) in bounds.items():
         records[name] = {
-            "bound": {"model": bound, "own": None if measure.scale is None else bound * measure.scale},
+            "bound": measure.pair(bound),
             "terms": [{"name": term, "model": value} for term, value in card.terms(name).items()],
             "trivial": card.trivial,
             "useful_from": card.useful_from(name),
@@ -75,8 +75,7 @@ def card_record(summary: RunSummary) -> dict[str, Any]:
 
 
 def _in_unit(measure: Measure, value: float) -> str:
-    unit = "model units" if measure.scale is None else measure.unit
-    return f"{short_number(measure.shown(value))} {unit}".rstrip()
+    return f"{short_number(measure.shown(value))} {measure.unit}".rstrip()
 
 
 def _ratio(total: float, bound: float) -> float | None:

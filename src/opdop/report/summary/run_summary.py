@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opdop.model import InvalidParameterError, Quantity
+from opdop.model.display import joint_unit
 from opdop.model.rounding import short_number
 from opdop.model.validation import Floats
 from opdop.planning import Optimum, Values
@@ -25,12 +26,12 @@ SATISFIED_WITHIN = 1e-9
 
 @dataclass(frozen=True)
 class Measure:
-    """A sum over all episodes; `scale` is how many own units a model unit is, None if constraints differ in units."""
+    """A sum over all episodes; `scale` is how many own units a model unit is."""
 
     name: str
     total: float  # in model units
     episodes: int
-    scale: float | None
+    scale: float
     unit: str = ""
 
     @property
@@ -39,15 +40,16 @@ class Measure:
         return self.total / self.episodes
 
     def shown(self, value: float) -> float:
-        """Return a value in own units, or in model units if `scale` is None."""
-        return value if self.scale is None else value * self.scale
+        """Return a value in own units."""
+        return value * self.scale
 
     def record(self) -> dict[str, Any]:
-        """Return the average and the total as plain data, in model units and in own units."""
-        return {"per_episode": self._pair(self.per_episode), "total": self._pair(self.total)}
+        """Return the average and the total as plain data, in model units and in own units, and the own unit."""
+        return {"per_episode": self.pair(self.per_episode), "total": self.pair(self.total), "unit": self.unit}
 
-    def _pair(self, value: float) -> dict[str, float | None]:
-        return {"model": value, "own": None if self.scale is None else value * self.scale}
+    def pair(self, value: float) -> dict[str, float]:
+        """Return a value in model units and in own units."""
+        return {"model": value, "own": self.shown(value)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,18 @@ class RunSummary(RunFacts):
         return tuple(replace(each, total=max(each.total, 0.0)) for each in self.shortfalls)
 
     @property
+    def hard_violations(self) -> tuple[Measure, ...]:
+        """The hard violation of each constraint; empty if an earlier version made the run and there are several."""
+        names = [f"hard_violation_{i}" for i in range(len(self.constraints))]
+        names = names if len(names) > 1 else ["hard_violation"]
+        if any(name not in self.run.history.columns for name in names):
+            return ()
+        return tuple(
+            self._measure(each.quantity.name, self.at_end(name), each.quantity)
+            for name, each in zip(names, self.constraints, strict=True)
+        )
+
+    @property
     def violation(self) -> Measure:
         """The violation of the most violated constraint; slack cancels."""
         return self._joint("violation", self.at_end("violation"))
@@ -139,9 +153,8 @@ class RunSummary(RunFacts):
         return Measure(name, total, self.episodes, abs(quantity.scale), quantity.unit)
 
     def _joint(self, name: str, total: float) -> Measure:
-        """Return a measure over all constraints; in own units if they share one."""
-        scales = {(abs(each.quantity.scale), each.quantity.unit) for each in self.constraints}
-        scale, unit = next(iter(scales)) if len(scales) == 1 else (None, "")
+        """Return a measure over all constraints: in their unit if they share one, otherwise as a share of a range."""
+        scale, unit = joint_unit([each.quantity for each in self.constraints], self.shape[0])
         return Measure(name, total, self.episodes, scale, unit)
 
     # In words ---------------------------------------------------------------------------------------------------------
@@ -226,6 +239,7 @@ class RunSummary(RunFacts):
                     **signal,
                     **constraint.record(),
                     "violation": self.violations[i].record(),
+                    "hard_violation": self.hard_violations[i].record() if self.hard_violations else None,
                     "multiplier": {
                         "optimum": constraint.price(constraint.multiplier),
                         "final": constraint.price(self.final_multiplier(i)),

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from opdop.model.rounding import number
-from opdop.report.summary.groups import Collection, Group, RealisedSection, Section, average_band
+from opdop.report.summary.collection import Collection
+from opdop.report.summary.groups import Group, RealisedSection, Section, average_band
 from opdop.report.summary.run_summary import SATISFIED_WITHIN, about, percent
 from opdop.report.summary.solution import better
 from opdop.report.summary.statistics import band, band_words

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
+import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -71,7 +72,7 @@ class Watch:
 
 
 def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
-    """Return regret, violation and multipliers so far, in own units; several constraints are in model units.
+    """Return regret, the violation of each constraint, and the multipliers so far, in own units.
 
     >>> reward, constrained = Quantity("revenue", "dollars", scale=2.0), Quantity("orders", "orders", scale=-4.0)
     >>> import numpy as np
@@ -92,12 +93,15 @@ def costs_so_far(progress: Progress, quantities: Sequence[Quantity]) -> Text:
     if math.isnan(progress.regret):  # the model is not known
         return Text(words)
     regret = f"{number(progress.regret * abs(reward.scale) / progress.episode)} {reward.unit}".rstrip()
-    scale, unit = (abs(constrained[0].scale), constrained[0].unit) if len(constrained) == 1 else (1.0, "model units")
-    paid_back, hard = (
-        number(total * scale / progress.episode) for total in (progress.violation, progress.hard_violation)
-    )
-    costs = f"regret {regret}, violation {paid_back} {unit}".rstrip() + f", hard {hard}"
-    return Text(f"per episode: {costs}\n{words}")
+    each, hard = progress.violations, progress.hard_violations
+    if each is None or hard is None:  # of one constraint
+        each, hard = np.array([progress.violation]), np.array([progress.hard_violation])
+    costs = [f"regret {regret}"]
+    for quantity, *totals in zip(constrained, each, hard, strict=False):
+        cancels, never = (number(float(total) * abs(quantity.scale) / progress.episode) for total in totals)
+        of = f" of {quantity.name}" if len(constrained) > 1 else ""
+        costs.append(f"violation{of} {cancels} {quantity.unit}".rstrip() + f", hard {never}")
+    return Text(f"per episode: {', '.join(costs)}\n{words}")
 
 
 def _certified(progress: Progress, reward: Quantity) -> str:

@@ -102,15 +102,18 @@ def kinds_table(found: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     table = _table("runs of", "seeds", "reward", "optimum", "violation", "hard")
     for group, runs in _kinds(found):
         reward, *utilities = runs[0]["quantities"]
-        single = utilities[0]["unit"] or utilities[0]["name"] if len(utilities) == 1 else "model units"
-        units = f"  in {reward['unit'] or reward['name']}; violation in {single}"
+        units = f"  in {reward['unit'] or reward['name']}; violation "
+        if len(utilities) == 1:
+            units += f"in {utilities[0]['unit'] or utilities[0]['name']}"
+        else:
+            units += f"of {', then '.join(each['name'] for each in utilities)}"
         table.add_row(Text(f"{group}\n{units}"), str(len(runs)), *_numbers(runs))
     return table
 
 
 def _kinds(found: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """Return the runs of each kind, with its name: the settings in which kinds of one group differ are part of it."""
-    from opdop.report.summary.groups import differences, without_seed  # late: it is needed for these tables only
+    from opdop.report.summary.group_labels import differences, without_seed  # late: it is needed for these tables only
 
     kinds: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for about in found.values():
@@ -159,17 +162,27 @@ def _table(first: str, *numbers: str) -> Table:
 
 
 def _numbers(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return reward, optimum, violation and hard violation of runs of one kind: per episode, means over the runs."""
-    reward, *utilities = (Quantity(**quantity) for quantity in runs[0]["quantities"])
-    scale = abs(utilities[0].scale) if len(utilities) == 1 else 1.0  # several constraints have no common unit
+    """Return reward, optimum, violation and hard violation of runs of one kind: per episode, means over the runs.
+
+    If there are several constraints, each has a line of its own in the latter two, with its unit.
+    """
+    reward, *constrained = (Quantity(**quantity) for quantity in runs[0]["quantities"])
     best = runs[0]["optimum"]
+
+    def each(name: str) -> str:
+        lines = []
+        for i, quantity in enumerate(constrained):
+            if any(run[name][i] is None for run in runs):  # an earlier version has made the run
+                continue
+            mean = abs(quantity.scale) * fmean(run[name][i] / run["config"]["episodes"] for run in runs)
+            lines.append(f"{number(mean)} {quantity.unit}".rstrip() if len(constrained) > 1 else number(mean))
+        return "\n".join(lines)
+
     return [
         number(reward.shown(fmean(run["average"][0] for run in runs))),
         "" if best is None else number(reward.shown(best[0])),
-        *(
-            number(scale * fmean(run[name] / run["config"]["episodes"] for run in runs))
-            for name in ("violation", "hard_violation")
-        ),
+        each("violations"),
+        each("hard_violations"),
     ]
 
 

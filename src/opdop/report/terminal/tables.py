@@ -285,13 +285,15 @@ def _measures(summary: RunSummary) -> Table:
 
     def add(words: str, measure: Measure) -> None:
         total = short_number(measure.shown(measure.total))
-        unit = "model units" if measure.scale is None else measure.unit
-        table.add_row(words, number(measure.shown(measure.per_episode)), total, unit)
+        table.add_row(words, number(measure.shown(measure.per_episode)), total, measure.unit)
 
     many = len(summary.constraints) > 1
     add("regret", summary.regret)
     for measure in summary.violations:
         add(f"violation: {measure.name}" if many else "violation", measure)
+    if many:
+        for measure in summary.hard_violations:
+            add(f"hard violation: {measure.name}", measure)
     add("hard violation: worst constraint" if many else "hard violation", summary.hard_violation)
     return table
 
