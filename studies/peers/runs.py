@@ -88,9 +88,14 @@ class Comparison:
         pairs = case.cmdp.horizon * case.cmdp.num_states * case.cmdp.num_actions
         return int(self.spec["large_episodes" if pairs > self.spec["large_pairs"] else "episodes"])
 
+    def seeds(self, case: Case) -> list[int]:
+        """Return the seeds of a problem."""
+        few: Mapping[str, list[int]] = self.spec.get("seeds_of", {})
+        return few.get(case.problem, list(self.spec["seeds"]))
+
     def found(self, algorithm: str, case: Case) -> list[Measured]:
         """Return the runs of an algorithm on a problem that were made; none if it refuses the problem."""
-        keys = ((algorithm, case.name, str(seed)) for seed in self.spec["seeds"])
+        keys = ((algorithm, case.name, str(seed)) for seed in self.seeds(case))
         return [Measured(**self.known[key]) for key in keys if key in self.known and self.known[key] != REFUSED]
 
     def refuses(self, algorithm: str, case: Case) -> bool:
@@ -103,7 +108,7 @@ class Comparison:
 
     def fill(self, algorithm: str, case: Case) -> None:
         """Make the runs of an algorithm on a problem that are missing."""
-        for seed in self.spec["seeds"]:
+        for seed in self.seeds(case):
             key = algorithm, case.name, str(seed)
             if key not in self.known and not self.refuses(algorithm, case):
                 run = self._train(key, algorithm, case, self.episodes(case), seed)

@@ -189,7 +189,7 @@ def test_pairs_seen_often_enough_are_trusted_and_others_may_lead_anywhere():
             2, 2, 1, row=[0], successor=[1], seen=[times], thresholds=[0.5], initial=[1.0, 0.0],
             signal_number=[times, 0, 0, 0], signal_sums=np.array([[0.25, 0, 0, 0], [0.25, 0, 0, 0]]) * times,
         )  # fmt: skip
-        means = TrustedMeans(data)
+        means = TrustedMeans(data, least=3)
         assert means.signal_up[0, 0, 0, 0] == up
         assert means.widths.tolist() == [0.0 if times == 3 else 2.0, 2.0, 2.0, 2.0]
     assert data.horizon == one["horizon"]

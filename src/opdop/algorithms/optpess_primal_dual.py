@@ -51,7 +51,7 @@ def _paper(task: Task, dual_bound: float | None) -> OptPessPrimalDualConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 3e-9,
+    radius_scale: float = 3.33e-9,
     pessimism_scale: float = 1e-6,
     dual_step_scale: float = 30.0,
 ) -> OptPessPrimalDualConstants:

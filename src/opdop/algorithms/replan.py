@@ -23,7 +23,7 @@ from opdop.confidence.tabular_set import as_balls
 from opdop.kernels.balls import Balls
 from opdop.model.validation import Floats
 
-LEAST_VISITS = 1.0
+LEAST_VISITS = 2.0
 MARGIN = 0.00025
 
 
