@@ -39,7 +39,7 @@ def _certified(task: Task, dual_bound: float | None) -> OptimisticConstants:
 
 
 def _practical(
-    task: Task, dual_bound: float | None, radius_scale: float = 0.00001, growth: float = GROWTH
+    task: Task, dual_bound: float | None, radius_scale: float = 1e-7, growth: float = GROWTH
 ) -> OptimisticConstants:
     """The confidence set with narrower balls and intervals; no guarantee, use `certified` for data to be certified."""
     return OptimisticConstants(radius_scale, growth)

@@ -24,7 +24,7 @@ from opdop.kernels.balls import Balls
 from opdop.model.validation import Floats
 
 LEAST_VISITS = 2.0
-MARGIN = 0.00025
+MARGIN = 0.000865
 
 
 @dataclass(frozen=True, eq=False)
