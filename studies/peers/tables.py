@@ -141,7 +141,7 @@ class Tables:
 
     def _print_problems(self) -> None:
         print(
-            "\nCost, and after the stroke late cost, of every problem; an empty cell has no run: the algorithm refuses the problem."
+            "\nCost, and after the stroke late cost, of every problem; an empty cell is refused."
         )
         print(f"\n| problem | S, A, H, I | K | {' | '.join(f'`{name}`' for name in self.algorithms)} |")
         print("|---|---|--:|" + "--:|" * len(self.algorithms))
