@@ -140,9 +140,7 @@ class Tables:
         return cheaper, dearer, undecided
 
     def _print_problems(self) -> None:
-        print(
-            "\nCost, and after the stroke late cost, of every problem; an empty cell is refused."
-        )
+        print("\nCost, and after the stroke late cost, of every problem; an empty cell is refused.")
         print(f"\n| problem | S, A, H, I | K | {' | '.join(f'`{name}`' for name in self.algorithms)} |")
         print("|---|---|--:|" + "--:|" * len(self.algorithms))
         for case in self.runs.cases:
