@@ -80,6 +80,7 @@ class OPDOP:
         margin: float = 0.0,
         damping: float = 0.0,
         relative: bool = False,
+        updates: float = 1.0,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -103,6 +104,7 @@ class OPDOP:
             raise InvalidParameterError(
                 f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
             )
+        self.updates = updates
         self.damping, self.relative = numbers["damping"], as_flag("relative", relative)
         if self.dual_total < math.inf and (self.relative or self.damping):
             raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
@@ -165,6 +167,7 @@ class OPDOP:
             margin=constants.margin if constants.dual_bound else 0.0,
             damping=constants.damping,
             relative=constants.relative,
+            updates=constants.updates,
             constants=constants.described(task),
             **own,
         )
@@ -204,7 +207,7 @@ class OPDOP:
     @property
     def steps(self) -> Steps:
         """The constants of the steps, as the kernels take them."""
-        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative)
+        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative, self.updates)
 
     def _find_rates(self) -> tuple[float, float]:
         """Find the step sizes of the next episode; return alpha and theta."""

@@ -254,6 +254,13 @@ class Steps(NamedTuple):
     mixing: float  # theta
     damping: float  # kappa
     relative: bool
+    updates: float = 1.0  # episode k is followed by updates / k updates of policy and multipliers, but at least by one
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def further_updates(steps, played):
+    """Return the updates beside the first one that follow the episode after `played` ones."""
+    return max(int(math.ceil(steps.updates / (played + 1.0))) - 1, 0)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
