@@ -218,7 +218,8 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
             learner.played + done,
             rates,
         )
-        improve_flat(flat_policy, flat_q, learner.dual, rates[0], rates[1], learner.touched, scores)  # lines 4-6
+        if learner.played + done > 0:  # Q^0 = 0, even if the evaluator has observed episodes before
+            improve_flat(flat_policy, flat_q, learner.dual, rates[0], rates[1], learner.touched, scores)  # lines 4-6
         if is_played:
             play(  # lines 3, 7, 8
                 model.transitions,
@@ -252,16 +253,17 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
             observe(evaluator, learner.v, states, actions, observed)
             further = further_updates(learner.steps, learner.played + done)
             for j in range(J):
-                record.estimates[done, j] = estimates[j]
                 record.totals[done, j] = np.nan
-            for i in range(J - 1):
-                record.dual[done, i] = learner.dual[i]
             if every > 0 and (record.first + done) % every == 0:
                 for n in range(flat_policy.shape[0]):
                     waiting[pending, n] = flat_policy[n]
                 measured[pending] = done
                 pending += 1
             done += 1
+        for j in range(J):
+            record.estimates[done - 1, j] = estimates[j]
+        for i in range(J - 1):
+            record.dual[done - 1, i] = learner.dual[i]
         stop = further == 0 and (done == uniforms.shape[0] or is_full(evaluator))
         if pending == totals.shape[0] or (stop and pending > 0):
             _measure(model, record.waiting, float(every), record.occupancy, totals, pending, lanes)
