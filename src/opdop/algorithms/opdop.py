@@ -27,13 +27,14 @@ from opdop.algorithms.sizes import (
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
 from opdop.confidence.data import Data
 from opdop.kernels import loops
-from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, improve, move_dual, update_scales
+from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, further_updates, improve, move_dual, update_scales
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_flag, as_number, printable, shown
 
 MakesEvaluator = Callable[..., Evaluator]
 _LARGEST = 1e100  # of a constant
+_MOST_UPDATES = 1e6  # after the first episode
 
 
 class OPDOP:
@@ -61,6 +62,8 @@ class OPDOP:
         damping: kappa, with which the multipliers react to the last violation beside the sum of all.
         relative: whether alpha, eta and kappa are shares of the ranges of Q that were seen, free of units, horizon and
             number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
+        early_updates: episode k is followed by early_updates / k updates of policy and multipliers instead of one, as
+            long as that is more; with 1 there is one after every episode, as in Algorithm 1.
         constants: plain data stored with the run; by default the numbers above.
 
     Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
@@ -80,6 +83,7 @@ class OPDOP:
         margin: float = 0.0,
         damping: float = 0.0,
         relative: bool = False,
+        early_updates: float = 1.0,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -103,6 +107,9 @@ class OPDOP:
             raise InvalidParameterError(
                 f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
             )
+        self.early_updates = _constant("early_updates", early_updates)
+        if self.early_updates > _MOST_UPDATES:
+            raise InvalidParameterError(f"early_updates is {early_updates}; expected at most {_MOST_UPDATES:g}.")
         self.damping, self.relative = numbers["damping"], as_flag("relative", relative)
         if self.dual_total < math.inf and (self.relative or self.damping):
             raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
@@ -165,6 +172,7 @@ class OPDOP:
             margin=constants.margin if constants.dual_bound else 0.0,
             damping=constants.damping,
             relative=constants.relative,
+            early_updates=constants.early_updates,
             constants=constants.described(task),
             **own,
         )
@@ -200,11 +208,23 @@ class OPDOP:
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+        for _ in range(further_updates(self.steps, self.episodes - 1)):
+            self._update_again(episode.states)
+
+    def _update_again(self, states: NDArray[np.int64]) -> None:
+        """Improve the policy, move the multipliers and evaluate, without another episode."""
+        last, (step_size, mixing) = self._estimates, self._find_rates()
+        improve(self._by_action, by_action(last.q), self.dual, step_size, mixing, last.touched)
+        self._update_dual()
+        estimates = self.evaluator.evaluate(TabularPolicy.trusted(self.policy))
+        self._estimates = check_estimates(estimates, self.task)
+        self._update_scales(states)
+        self.utility_estimates[:] = self.estimated_totals()[1:]
 
     @property
     def steps(self) -> Steps:
         """The constants of the steps, as the kernels take them."""
-        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative)
+        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative, self.early_updates)
 
     def _find_rates(self) -> tuple[float, float]:
         """Find the step sizes of the next episode; return alpha and theta."""
@@ -243,7 +263,7 @@ class OPDOP:
 
     @property
     def policy(self) -> NDArray[np.float64]:
-        """The policy of the last episode, [H, S, A]."""
+        """The policy after the last update, [H, S, A]: that of the last episode, once one update follows each."""
         return swapped(self._by_action)
 
     @property
@@ -329,15 +349,13 @@ class OPDOP:
         check_estimates(self._estimates, self.task)
         state = evaluator.arrays
         check_state(state, evaluator.q, evaluator.v, self.task)
-        if not self.episodes:
-            uniforms = uniforms[:1]  # Q^0 = 0, even if the evaluator has observed episodes before
         arrays = loops.PrimalDual(
             policy=self._by_action,
             q=evaluator.q,
             v=evaluator.v,
             dual=self.dual,
             utility_estimates=self.utility_estimates,
-            touched=self._estimates.touched,
+            touched=evaluator.estimates.touched,
             thresholds=self.thresholds,
             initial=self.task.initial,
             steps=self.steps,
