@@ -62,8 +62,8 @@ class OPDOP:
         damping: kappa, with which the multipliers react to the last violation beside the sum of all.
         relative: whether alpha, eta and kappa are shares of the ranges of Q that were seen, free of units, horizon and
             number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
-        early_updates: episode k is followed by early_updates / k updates of policy and multipliers instead of one, as
-            long as that is more; with 1 there is one after every episode, as in Algorithm 1.
+        early_updates: early_updates / k updates of policy and multipliers are made for episode k instead of one, as
+            long as that is more, all but one of them before the next episode; with 1 it is Algorithm 1.
         constants: plain data stored with the run; by default the numbers above.
 
     Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
@@ -123,6 +123,7 @@ class OPDOP:
             }
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
+            own |= {} if self.early_updates == 1.0 else {"early_updates": self.early_updates}
             constants = {"preset": "none", **numbers, "relative": self.relative, **own, **plan}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
@@ -133,6 +134,8 @@ class OPDOP:
         self._rates = np.zeros(2 + 2 * task.num_constraints)
         self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
+        self._states = np.zeros(H + 1, dtype=np.int64)  # of the last episode
+        self._further = np.zeros(1, dtype=np.int64)  # updates to be made before the next episode
         self._proposed: TabularPolicy | None = None
 
     @classmethod
@@ -185,6 +188,8 @@ class OPDOP:
     def propose(self) -> TabularPolicy:
         """Return pi^k; the same one until `learn` is called."""
         if self._proposed is None:
+            while self._further[0]:
+                self._update_again()
             last, table = self._estimates, self._by_action.copy()
             step_size, mixing = self._find_rates()
             improve(table, by_action(last.q), self.dual, step_size, mixing, last.touched)  # lines 4-6
@@ -208,18 +213,19 @@ class OPDOP:
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
-        for _ in range(further_updates(self.steps, self.episodes - 1)):
-            self._update_again(episode.states)
+        self._states[:] = episode.states
+        self._further[0] = further_updates(self.steps, self.episodes - 1)
 
-    def _update_again(self, states: NDArray[np.int64]) -> None:
+    def _update_again(self) -> None:
         """Improve the policy, move the multipliers and evaluate, without another episode."""
         last, (step_size, mixing) = self._estimates, self._find_rates()
         improve(self._by_action, by_action(last.q), self.dual, step_size, mixing, last.touched)
         self._update_dual()
         estimates = self.evaluator.evaluate(TabularPolicy.trusted(self.policy))
         self._estimates = check_estimates(estimates, self.task)
-        self._update_scales(states)
+        self._update_scales(self._states)
         self.utility_estimates[:] = self.estimated_totals()[1:]
+        self._further[0] -= 1
 
     @property
     def steps(self) -> Steps:
@@ -263,7 +269,7 @@ class OPDOP:
 
     @property
     def policy(self) -> NDArray[np.float64]:
-        """The policy after the last update, [H, S, A]: that of the last episode, once one update follows each."""
+        """The policy of the last episode, [H, S, A]; after `propose`, that of the last update."""
         return swapped(self._by_action)
 
     @property
@@ -293,6 +299,8 @@ class OPDOP:
             "integral": self.integral.copy(),
             "scales": self.scales.copy(),
             "utility_estimates": self.utility_estimates.copy(),
+            "states": self._states.copy(),
+            "further_updates": self._further.copy(),
         }
         if self._compiled_evaluator is None:  # a compiled evaluator stores the estimates itself
             last = self._estimates
@@ -310,6 +318,12 @@ class OPDOP:
         scales = fitting(state, "scales", self.scales)
         if not (scales >= LEAST_SCALE).all() or not np.isfinite(scales).all():
             raise OpdopError(f"the saved scales of Q are not numbers of at least {LEAST_SCALE:g}.")
+        states, further = fitting(state, "states", self._states), fitting(state, "further_updates", self._further)
+        if not ((states >= 0) & (states < self.task.num_states)).all():
+            raise OpdopError(f"the saved states of the last episode are not in 0 ... {self.task.num_states - 1}.")
+        if not 0 <= further[0] <= _MOST_UPDATES:
+            raise OpdopError(f"the saved number of further updates is {further[0]}; expected 0 ... {_MOST_UPDATES:g}.")
+        self._states[:], self._further[:] = states, further
         self._by_action[:], self.dual[:] = swapped(policy), dual
         self.integral[:], self.scales[:] = integral, scales
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
@@ -364,6 +378,8 @@ class OPDOP:
             played=self.episodes,
             integral=self.integral,
             scales=self.scales,
+            states=self._states,
+            further=self._further,
         )
         done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates

@@ -9,7 +9,15 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
-from opdop.kernels.primal_dual import Steps, empty_room, find_rates, further_updates, improve_flat, move_dual, update_scales
+from opdop.kernels.primal_dual import (
+    Steps,
+    empty_room,
+    find_rates,
+    further_updates,
+    improve_flat,
+    move_dual,
+    update_scales,
+)
 from opdop.kernels.simd import LANES, add_scaled
 from opdop.kernels.transitions import Transitions, count_rows, push_lanes
 
@@ -42,6 +50,8 @@ class PrimalDual(NamedTuple):
     dual_bound: float
     dual_total: float
     played: int  # episodes before these
+    states: np.ndarray  # [H+1] int64: of the last episode
+    further: np.ndarray  # [1] int64: updates that are made before the next episode is played
 
 
 class Record(NamedTuple):
@@ -190,7 +200,6 @@ def copy_policy(policy, out):
 class Room(NamedTuple):
     """What the loop needs beside the learner's state; made once for many episodes."""
 
-    states: np.ndarray  # [H+1] int64: of the episode
     actions: np.ndarray  # [H] int64
     observed: np.ndarray  # [J, H]
     estimates: np.ndarray  # [J]: <rho, V>
@@ -211,7 +220,6 @@ def run_episodes(learner, evaluator, model, uniforms, record):
     policy, q, B = learner.policy, learner.q, record.waiting.shape[0]
     H, J = policy.shape[0], q.shape[0]
     room = Room(
-        states=np.empty(H + 1, dtype=np.int64),
         actions=np.empty(H, dtype=np.int64),
         observed=np.empty((J, H)),
         estimates=np.empty(J),
@@ -230,11 +238,11 @@ def run_episodes(learner, evaluator, model, uniforms, record):
 @njit(cache=True, allocates=False, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given in several layouts too, as views."""
-    states, actions, observed, estimates, rates, scores, lanes, totals, measured = room
+    actions, observed, estimates, rates, scores, lanes, totals, measured = room
+    states, further = learner.states, learner.further
     J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
-    further = 0  # updates that are made before the next episode is played
-    while done < uniforms.shape[0] or further > 0:
-        is_played = further == 0
+    while done < uniforms.shape[0]:
+        is_played = further[0] == 0
         find_rates(
             learner.steps,
             learner.scales,
@@ -269,29 +277,30 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
             learner.dual,
         )
         evaluate(evaluator, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
+        if is_played:
+            observe(evaluator, learner.v, states, actions, observed)
+        if learner.steps.relative:
+            update_scales(learner.q, states, learner.played + done, learner.scales)
         average_start(learner.v, learner.initial, estimates)
         for i in range(J - 1):
             learner.utility_estimates[i] = estimates[1 + i]
-        if learner.steps.relative:
-            update_scales(learner.q, states, learner.played + done, learner.scales)
         if not is_played:
-            further -= 1
-        else:
-            observe(evaluator, learner.v, states, actions, observed)
-            further = further_updates(learner.steps, learner.played + done)
-            for j in range(J):
-                record.totals[done, j] = np.nan
-            if every > 0 and (record.first + done) % every == 0:
-                for n in range(flat_policy.shape[0]):
-                    waiting[pending, n] = flat_policy[n]
-                measured[pending] = done
-                pending += 1
-            done += 1
+            further[0] -= 1
+            continue
+
+        further[0] = further_updates(learner.steps, learner.played + done)
         for j in range(J):
-            record.estimates[done - 1, j] = estimates[j]
+            record.totals[done, j] = np.nan
+            record.estimates[done, j] = estimates[j]
         for i in range(J - 1):
-            record.dual[done - 1, i] = learner.dual[i]
-        stop = further == 0 and (done == uniforms.shape[0] or is_full(evaluator))
+            record.dual[done, i] = learner.dual[i]
+        if every > 0 and (record.first + done) % every == 0:
+            for n in range(flat_policy.shape[0]):
+                waiting[pending, n] = flat_policy[n]
+            measured[pending] = done
+            pending += 1
+        done += 1
+        stop = done == uniforms.shape[0] or is_full(evaluator)
         if pending == totals.shape[0] or (stop and pending > 0):
             _measure(model, record.waiting, float(every), record.occupancy, totals, pending, lanes)
             for n in range(pending):

@@ -264,7 +264,7 @@ def further_updates(steps, played):
     The data grow by the share 1 / k in episode k, so an update is made at least whenever they have grown by the share
     1 / early_updates. They are as many for a doubling of the data at first as later, and need no further episodes.
     """
-    return max(int(math.ceil(steps.early_updates / (played + 1.0))) - 1, 0)
+    return max(math.ceil(steps.early_updates / (played + 1.0)) - 1, 0)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
