@@ -161,7 +161,7 @@ def _practical(
     step_scale: float = 1.0,
     dual_step_scale: float = 0.03,
     damping: float = 0.2,
-    early_updates: float = 100.0,
+    early_updates: float = 1.0,
     radius_scale: float = 0.001,
     linear_radius_scale: float = 0.001,
     ridge_scale: float = 0.0001,
