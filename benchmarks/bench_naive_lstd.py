@@ -52,13 +52,17 @@ def lists_by_pair(cmdp: TabularCMDP) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return starts, form.successors[entries].astype(np.int64), form.psi[entries]
 
 
-def run_naive(cmdp: TabularCMDP, episodes: int, seed: int = 0) -> dict[str, Any]:
-    """Run the naive loop with the constants and the random numbers of `train`; return its numbers and its seconds."""
+def run_naive(cmdp: TabularCMDP, episodes: int, seed: int = 0, *, compiled: bool = True) -> dict[str, Any]:
+    """Run the naive loop with the constants and the random numbers of `train`; return its numbers and its seconds.
+
+    compiled=False runs it as plain Python: for a few episodes that takes less time than compiling it.
+    """
     H, S, A = cmdp.horizon, cmdp.num_states, cmdp.num_actions
     ours = learner(cmdp, episodes)
     P = np.ascontiguousarray(cmdp.dense().transitions.rows.reshape(H, S, A, S))
     psi = () if cmdp.features.form is None else (lists_by_pair(cmdp), cmdp.features.signal_features())
     loop = naive_lstd.run_lists if psi else naive_lstd.run_one_hot
+    loop = loop if compiled else loop.py_func
     constants = ours.step_size, ours.dual_step_size, ours.mixing, ours.dual_bound
     evaluator = tuple(ours.evaluator.radii), ours.evaluator.ridge
     totals, dual, occupancy = np.empty((episodes, 2)), np.empty(episodes), np.zeros((H, S, A))

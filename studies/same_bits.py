@@ -1,4 +1,4 @@
-"""Record every number of 24 runs, or compare them bit for bit with a recording.
+"""Record every number of 37 runs, or compare them bit for bit with a recording.
 
 A refactoring must not change a result. Record with the code before it, compare with the code after it, on one machine:
 
@@ -50,8 +50,27 @@ RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
         {"episodes": 150, "parameters": {"reevaluate_at_growth": 2.0}, "seed": 1},
     ),
+    "opt-primal-dual": ("media-streaming", {}, {"episodes": 1000, "algorithm": "opt-primal-dual"}),
+    "opt-primal-dual, paper": ("queue", {}, {"episodes": 500, "algorithm": "opt-primal-dual", "preset": "paper"}),
+    "optpess-primal-dual": ("media-streaming", {}, {"episodes": 1000, "algorithm": "optpess-primal-dual"}),
+    "regularised": ("queue", {}, {"episodes": 1000, "algorithm": "regularised-primal-dual", "measure_every": 3}),
+    "dope": ("media-streaming", {}, {"episodes": 600, "algorithm": "dope"}),
+    "optpess-lp": ("media-streaming", {}, {"episodes": 600, "algorithm": "optpess-lp"}),
+    "triple-q": ("gridworld", {}, {"episodes": 2000, "algorithm": "triple-q"}),
+    "linear primal-dual": ("random-embedding", {}, {"episodes": 1000, "algorithm": "linear-primal-dual"}),
+    "linear primal-dual, one-hot": ("media-streaming", {}, {"episodes": 1000, "algorithm": "linear-primal-dual"}),
 }
-RESUMED = ("counts, certified", "several constraints", "doubling", "lstd, mixture", "continuous")
+RESUMED = (
+    "counts, certified",
+    "several constraints",
+    "doubling",
+    "lstd, mixture",
+    "continuous",
+    "regularised",
+    "dope",
+    "triple-q",
+    "linear primal-dual",
+)
 
 
 def made(name: str, train: Callable[..., Any] = opdop.train) -> dict[str, np.ndarray]:

@@ -494,7 +494,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(InvalidModelError, match="states"):
         LSTD(task).observe(Episode(np.full(5, 9), np.zeros(4, dtype=int), np.zeros((2, 4))))
     large = Task(10, 9000, 10, [1.0], np.eye(9000)[0], episodes=10, slater_gap=0.1)
-    with pytest.raises(InvalidModelError, match=r"Counts would take less\) would take 2.333e\+06 GB of memory"):
+    with pytest.raises(InvalidModelError, match=r"Counts would take less\) would take 2.916e\+06 GB of memory"):
         LSTD(large)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,17 @@ class Constants:
             "mixing": self.mixing,
             "dual_bound": self.dual_bound,
             **({} if self.dual_total == math.inf else {"dual_total": self.dual_total}),
-            "failure_probability": task.failure_probability,
-            "planned_episodes": task.episodes,
-            "slater_gap": task.slater_gap,
+            **task.plan(),
             **({"damping": self.damping, "relative": True} if self.relative else {}),
             **dict(self.parameters),
         }
+
+
+def described(constants: Any, task: Task) -> dict[str, Any]:
+    """Return a dataclass of constants, whose `parameters` are a preset's, as plain data to be stored with a result."""
+    own = asdict(constants)
+    parameters = own.pop("parameters")
+    return {**own, **task.plan(), **parameters}
 
 
 def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:

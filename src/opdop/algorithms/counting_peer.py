@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
-from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.algorithms.sizes import check_loop, check_state
+from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts
 from opdop.algorithms.task import Task, swapped
-from opdop.confidence import Observations
 from opdop.kernels import loops
 from opdop.kernels.empirical_rows import renew_all, renew_visited
 from opdop.kernels.optpess import OptPess
 from opdop.kernels.peer_loop import choose_policy, run_peer
 from opdop.kernels.regularised import Regularised
 from opdop.model import Episode, OpdopError, TabularPolicy
-from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, check_memory
 
 # The arrays that later proposals depend on, beside the counts.
@@ -36,7 +34,7 @@ def room_for_rows(task: Task, counts: Counts) -> Floats:
     return np.zeros((rows, S))
 
 
-class CountingPeer:
+class CountingPeer(CountedLearner):
     """A learner whose steps are in kernels: `choose_policy` of its state, then counting.
 
     Args:
@@ -56,9 +54,7 @@ class CountingPeer:
     def propose(self) -> TabularPolicy:
         """Return the policy of the next episode; the same one until `learn` is called."""
         if not self._chosen:
-            arrays = self.counts.arrays
-            check_state(arrays, self.counts.q, self.counts.v, self.task)
-            choose_policy(self.peer, arrays, self.episodes)
+            choose_policy(self.peer, self.counted(), self.episodes)
             self._chosen = True
         return TabularPolicy.trusted(np.array(swapped(self.peer.policy), order="C"))
 
@@ -85,10 +81,6 @@ class CountingPeer:
         """The policy of the last episode, [H, S, A]."""
         return swapped(self.peer.policy)
 
-    def observations(self) -> Observations:
-        """Return the data, from which `opdop.confidence` makes confidence sets and certificates."""
-        return self.counts.observations()
-
     def diagnostics(self) -> dict[str, float]:
         """Return the optimistic estimates and the multipliers of the last episode."""
         estimates = self.peer.estimates
@@ -107,42 +99,18 @@ class CountingPeer:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
         saved = {name: fitting(state, name, getattr(self.peer, name)) for name in _SAVED[type(self.peer)]}
-        if (saved["policy"] < 0.0).any() or (np.abs(saved["policy"].sum(axis=1) - 1.0) > 1e-9).any():
-            raise OpdopError("the saved policy does not consist of probabilities.")
+        fitting_policy(state, self.peer.policy, actions=1)
         if (saved["dual"] < 0.0).any():
             raise OpdopError("a saved multiplier is negative.")
         episodes, chosen = int(fitting(state, "episodes", np.array(0))), fitting(state, "chosen", np.array(False))
-        self.counts.restore(under(state, "counts."))
-        if self.counts.number.sum() - self.counts.declared != episodes * self.task.horizon:
-            raise OpdopError(f"the saved counts are not those of {episodes} episodes.")
+        restore_counts(self.counts, state, episodes)
         for name, array in saved.items():
             getattr(self.peer, name)[:] = array
         renew_all(self.counts.arrays, self.peer.rows)
         self.episodes, self._chosen = episodes, bool(chosen)
 
-    @property
-    def compiles(self) -> bool:
-        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
-        return has_originals(self, _REPLACED) and self.counts.compiles
-
-    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play and learn from episodes in the compiled loop; return how many.
-
-        Args:
-            model: the model in which episodes are played.
-            uniforms: random numbers [n, ...] of n episodes. Fewer are played before the counts must make room.
-            record: arrays into which the loop writes, with room for n episodes.
-
-        Raises InvalidModelError if an array does not have the task's sizes.
-        """
-        check_loop(model, uniforms, record, self.task)
-        arrays = self.counts.arrays
-        check_state(arrays, self.counts.q, self.counts.v, self.task)
-        done = int(run_peer(self.peer, arrays, model, uniforms, record, self.episodes, self._chosen))
+    def _run(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
+        done = int(run_peer(self.peer, self.counted(), model, uniforms, record, self.episodes, self._chosen))
         self._chosen = False
         self.episodes += done
         return done
-
-
-# The methods of CountingPeer that the compiled loop replaces.
-_REPLACED = originals(CountingPeer, "propose", "learn", "diagnostics")

@@ -15,7 +15,7 @@ import numpy as np
 
 from opdop.algorithms.baseline import Baseline
 from opdop.algorithms.constants import Preset
-from opdop.algorithms.peers import BaselineFirst, required_baseline
+from opdop.algorithms.peers import learner_from_baseline, scaled
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.replanning import EVERY_EPISODE, GROWTH, Plan, ReplanningLearner
 from opdop.algorithms.task import Task
@@ -55,9 +55,7 @@ class DopePlanner:
         """Return the plan; None if no policy keeps the pessimistic constraint under any kernel of the set."""
         kernels = BernsteinSet(data, self.log_term, self.constants.radius_scale)
         reward, utility = self.signals(data, kernels.widths, float(baseline.slack[0]))
-        # Divided by their largest sizes, so that rounding errors stay relative.
-        sizes = np.array([max(1.0, float(np.abs(reward).max())), max(1.0, float(np.abs(utility).max()))])
-        signals = np.stack([reward / sizes[0], utility / sizes[1]])
+        signals, sizes = scaled(reward, utility)
         try:
             policy, mixture = reaching_policy(kernels.with_signals(signals), data.thresholds / sizes[1])
         except InfeasibleError:
@@ -116,11 +114,5 @@ def _practical(
     needs_baseline=True,
 )
 def dope(task: Task, preset: Preset) -> ReplanningLearner:
-    """Return the learner.
-
-    Raises InvalidParameterError if states are continuous, there are several constraints, or no baseline is known.
-    """
-    baseline = required_baseline("dope", task)
-    constants: DopeConstants = preset.constants(task)
-    planner = BaselineFirst(DopePlanner(task, constants), baseline)
-    return ReplanningLearner(task, planner, growth=constants.growth, constants={"preset": preset.name})
+    """Return the learner; raises InvalidParameterError for tasks that `peers.required_baseline` refuses."""
+    return learner_from_baseline("dope", task, preset, DopePlanner)

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import Preset, bound_multipliers
+from opdop.algorithms.constants import Preset, bound_multipliers, described
+from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.radius_rules import BallRadius, FixedRadius, as_ridge
 from opdop.algorithms.registry import algorithm
-from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.algorithms.sizes import as_task, check_loop, check_room, check_state
+from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts, under
+from opdop.algorithms.sizes import as_task, check_room
 from opdop.algorithms.task import Task, by_action, swapped
-from opdop.confidence import Observations
 from opdop.kernels import loops, soft_max_loop
 from opdop.kernels.features import Embedded
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
-from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_number
 
 _IN_SPAN = 1e-9  # the largest error of a signal feature that counts as linear in those of the kernel
@@ -54,17 +53,6 @@ class SoftMaxConstants:
     pools: bool = False  # whether the visits of all stages are pooled where the task is stationary
     clips_by_stage: bool = False  # whether Q is at most the number of stages left, or else H at every stage
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
-
-    def described(self, task: Task) -> dict[str, Any]:
-        """Return the constants of a task as plain data, to be stored with every result."""
-        own = asdict(self)
-        parameters = own.pop("parameters")
-        plan = {
-            "failure_probability": task.failure_probability,
-            "planned_episodes": task.episodes,
-            "slater_gap": task.slater_gap,
-        }
-        return {**own, **plan, **parameters}
 
 
 def _theorem(task: Task, dual_bound: float | None) -> dict[str, Any]:
@@ -115,7 +103,7 @@ def _practical(
     )
 
 
-class LinearPrimalDual:
+class LinearPrimalDual(CountedLearner):
     """Estimates Q optimistically by least squares, plays the soft-max of Q_r + Y Q_g, and moves the multiplier Y.
 
     >>> import opdop
@@ -156,7 +144,7 @@ class LinearPrimalDual:
         self._data = None if phi is None else _no_regressions(task, phi, self.ridge, 1 if pooled else H)
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(1)
-        self.constants = {**constants.described(task), "dimension": _dimension(task)}
+        self.constants = {**described(constants, task), "dimension": _dimension(task)}
         self.episodes = 0
         self._estimates, self._last_dual = np.zeros(2), np.zeros(1)
         self._proposed: TabularPolicy | None = None
@@ -178,8 +166,7 @@ class LinearPrimalDual:
 
     def _arrays(self) -> Any:
         """Return the data as the kernels take them, with room for at least one more episode."""
-        counts = self.counts.arrays
-        check_state(counts, self.counts.q, self.counts.v, self.task)
+        counts = self.counted()
         return counts if self._data is None else soft_max_loop.Regressions(counts, **self._data)
 
     def propose(self) -> TabularPolicy:
@@ -209,10 +196,6 @@ class LinearPrimalDual:
         """The policy of the last episode, [H, S, A]."""
         return swapped(self._by_action)
 
-    def observations(self) -> Observations:
-        """Return the counted transitions, from which `opdop.confidence` makes confidence sets and certificates."""
-        return self.counts.observations()
-
     def diagnostics(self) -> dict[str, float]:
         """Return the optimistic estimates and the multiplier of the last episode."""
         return {
@@ -236,9 +219,7 @@ class LinearPrimalDual:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
-        policy = fitting(state, "policy", self.policy)
-        if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
-            raise OpdopError("the saved policy does not consist of probabilities.")
+        policy = fitting_policy(state, self.policy)
         dual, last_dual = (fitting(state, name, self.dual) for name in ("dual", "last_dual"))
         if not 0.0 <= min(dual[0], last_dual[0]) <= max(dual[0], last_dual[0]) <= self.dual_bound:
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
@@ -247,9 +228,7 @@ class LinearPrimalDual:
             saved = under(state, "regressions.")
             found = {name: fitting(saved, name, self._data[name]) for name in _KEPT}
             _check_regressions(found, self._data["phi"], self.ridge, episodes * self.task.horizon)
-        self.counts.restore(under(state, "counts."))
-        if self.counts.number.sum() - self.counts.declared != episodes * self.task.horizon:
-            raise OpdopError(f"the saved counts are not those of {episodes} episodes.")
+        restore_counts(self.counts, state, episodes)
         if self._data is not None:
             for name, array in found.items():
                 self._data[name][:] = array
@@ -257,32 +236,13 @@ class LinearPrimalDual:
         self._last_dual, self._estimates, self.episodes = last_dual.copy(), estimates.copy(), episodes
         self._proposed = None
 
-    @property
-    def compiles(self) -> bool:
-        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
-        return has_originals(self, _REPLACED) and self.counts.compiles
-
-    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play and learn from episodes in the compiled loop; return how many.
-
-        Args:
-            model: the model in which episodes are played.
-            uniforms: random numbers [n, ...] of n episodes. Fewer are played before the counts must make room.
-            record: arrays into which the loop writes, with room for n episodes.
-
-        Raises InvalidModelError if an array does not have the task's sizes.
-        """
-        check_loop(model, uniforms, record, self.task)
+    def _run(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
         done = int(soft_max_loop.run_soft_max(self._learner(), self._arrays(), model, uniforms, record))
         if done:
             self._estimates, self._last_dual = record.estimates[done - 1].copy(), record.dual[done - 1].copy()
         self._proposed = None
         self.episodes += done
         return done
-
-
-# The methods of LinearPrimalDual that the compiled loop replaces.
-_REPLACED = originals(LinearPrimalDual, "propose", "learn", "diagnostics")
 
 
 def linear_features(task: Task) -> Floats | None:

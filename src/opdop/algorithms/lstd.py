@@ -211,16 +211,18 @@ class LSTD:
         J, H, A, S = self.q.shape
         pairs, ridge = A * S, self.ridge
         check_memory(
-            16.0 * J * H * pairs * S * S, f"the regressions (S = {S}, A = {A}, H = {H}; Counts would take less)"
+            20.0 * J * H * pairs * S * S, f"the regressions (S = {S}, A = {A}, H = {H}; Counts would take less)"
         )
         widths = np.full(H, 1.0 / math.sqrt(ridge))
+        half = (np.eye(S) / ridge)[np.triu_indices(S)]
         return kernel.OneHot(
             radii=self.radii,
             ridge=ridge,
             gram=_eyes((J, H, pairs), S, ridge),
             inverse=_eyes((J, H, pairs), S, 1.0 / ridge),
             target=np.zeros((J, H, pairs, S)),
-            weights=np.zeros((J, H, pairs, S)),
+            weights=np.zeros((J, H, S, pairs)),
+            quadratic=np.ascontiguousarray(np.broadcast_to(half[:, None], (J, H, len(half), pairs))),
             information=np.zeros((J, H, pairs)),
             updates=np.zeros((J, H, pairs), dtype=np.int64),
             signal_bonus=np.full((H, pairs), kernel.signal_radius(self.radii, 0.0) / math.sqrt(ridge)),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.constants import Constants, Preset
-from opdop.algorithms.saved_state import fitting, prefixed, under
+from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, under
 from opdop.algorithms.sizes import (
     as_task,
     check_estimates,
@@ -116,15 +116,10 @@ class OPDOP:
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
-            plan = {
-                "failure_probability": task.failure_probability,
-                "planned_episodes": task.episodes,
-                "slater_gap": task.slater_gap,
-            }
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
             own |= {} if self.early_updates == 1.0 else {"early_updates": self.early_updates}
-            constants = {"preset": "none", **numbers, "relative": self.relative, **own, **plan}
+            constants = {"preset": "none", **numbers, "relative": self.relative, **own, **task.plan()}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
@@ -309,9 +304,7 @@ class OPDOP:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
-        policy = fitting(state, "policy", self.policy)
-        if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
-            raise OpdopError("the saved policy does not consist of probabilities.")
+        policy = fitting_policy(state, self.policy)
         dual, integral = (fitting(state, name, self.dual) for name in ("dual", "integral"))
         if min(dual.min(), integral.min()) < 0.0 or max(dual.max(), integral.max()) > self.dual_bound:
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")

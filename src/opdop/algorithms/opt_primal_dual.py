@@ -10,35 +10,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from opdop.algorithms.constants import Preset, bound_multipliers
 from opdop.algorithms.opdop import OPDOP
-from opdop.algorithms.peers import PrimalDualConstants, refuse_continuous
+from opdop.algorithms.peers import BonusRadius, PrimalDualConstants, refuse_continuous
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.task import Task
-from opdop.model.validation import Floats
 
 SOURCE = "Efroni, Mannor and Pirotta (2020)"
 
 
 @dataclass(frozen=True)
-class L1BonusRadius:
+class L1BonusRadius(BonusRadius):
     """The bonus (sqrt(2 ln(2 N / d)) + H sqrt(4 S ln(3 N / d))) / sqrt(n), with N = (1+I) S A H K and d = p / 3.
 
-    The first term covers the mean of a signal, the second H times the L1 distance of the empirical row. `scale`
-    multiplies the bonus; only 1 is the paper's. Until a pair is visited, its value is the largest one.
+    The first term covers the mean of a signal, the second H times the L1 distance of the empirical row.
     """
 
-    scale: float = 1.0
-    pools: bool = False  # whether visits are pooled where the task is stationary
-
-    def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H] of a task: half the bonus after one visit, whatever the ridge."""
+    def bonus(self, task: Task) -> float:
+        """Return the bonus of a pair that was visited once."""
         H, S, A = task.horizon, task.num_states, task.num_actions
         events = 3.0 * (1 + task.num_constraints) * S * A * H * task.episodes / task.failure_probability
-        bonus = math.sqrt(2.0 * math.log(2.0 * events)) + H * math.sqrt(4.0 * S * math.log(3.0 * events))
-        return np.full(H, 0.5 * self.scale * bonus)
+        return math.sqrt(2.0 * math.log(2.0 * events)) + H * math.sqrt(4.0 * S * math.log(3.0 * events))
 
 
 def policy_step_size(task: Task, dual_bound: float) -> float:

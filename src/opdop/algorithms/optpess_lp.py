@@ -15,7 +15,7 @@ import numpy as np
 
 from opdop.algorithms.baseline import Baseline
 from opdop.algorithms.constants import Preset
-from opdop.algorithms.peers import BaselineFirst, empirical_values, required_baseline
+from opdop.algorithms.peers import empirical_values, learner_from_baseline, scaled
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.replanning import EVERY_EPISODE, GROWTH, Plan, ReplanningLearner
 from opdop.algorithms.task import Task
@@ -60,9 +60,7 @@ class OptPessPlanner:
         least = np.where(data.number.reshape(shape) > 0, 0.0, H)
         bonus, pessimism = np.maximum(optimism * width, least), np.maximum((1.0 + S * H) * width, least)
         reward, saved = np.broadcast_arrays(means[0] + bonus, means[1] - 1.0 - pessimism)
-        # Divided by their largest sizes, so that rounding errors stay relative.
-        sizes = np.array([max(1.0, float(np.abs(reward).max())), max(1.0, float(np.abs(saved).max()))])
-        signals = np.stack([reward / sizes[0], saved / sizes[1]])
+        signals, sizes = scaled(reward, saved)
         own = empirical_values(data, baseline.policy, signals)[1] * sizes[1]
         if own <= data.thresholds[0] - H + 0.5 * slack:
             return None
@@ -102,11 +100,5 @@ def _practical(
     needs_baseline=True,
 )
 def optpess_lp(task: Task, preset: Preset) -> ReplanningLearner:
-    """Return the learner.
-
-    Raises InvalidParameterError if states are continuous, there are several constraints, or no baseline is known.
-    """
-    baseline = required_baseline("optpess-lp", task)
-    constants: OptPessConstants = preset.constants(task)
-    planner = BaselineFirst(OptPessPlanner(task, constants), baseline)
-    return ReplanningLearner(task, planner, growth=constants.growth, constants={"preset": preset.name})
+    """Return the learner; raises InvalidParameterError for tasks that `peers.required_baseline` refuses."""
+    return learner_from_baseline("optpess-lp", task, preset, OptPessPlanner)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from opdop.algorithms.baseline import Baseline
+from opdop.algorithms.constants import Preset
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.opdop import OPDOP
 from opdop.algorithms.radius_rules import Radius
-from opdop.algorithms.replanning import Plan
+from opdop.algorithms.replanning import Plan, ReplanningLearner
 from opdop.algorithms.task import Task
 from opdop.confidence import Observations
 from opdop.kernels import dynamic_programming
@@ -21,6 +22,25 @@ from opdop.model.validation import Floats
 
 # Added to every count it changes none, and an unvisited pair has the largest value: means are plain ones.
 NO_RIDGE = 1e-300
+
+
+@dataclass(frozen=True)
+class BonusRadius:
+    """A bonus that falls with the root of the visits; below it a class gives the `bonus` after one visit.
+
+    `scale` multiplies the bonus; only 1 is the paper's. Until a pair is visited, its value is the largest one.
+    """
+
+    scale: float = 1.0
+    pools: bool = False  # whether visits are pooled where the task is stationary
+
+    def bonus(self, task: Task) -> float:
+        """Return the bonus of a pair that was visited once."""
+        raise NotImplementedError
+
+    def radii(self, task: Task, ridge: float) -> Floats:
+        """Return the radii [H] of a task: half the bonus after one visit, whatever the ridge."""
+        return np.full(task.horizon, 0.5 * self.scale * self.bonus(task))
 
 
 @dataclass(frozen=True)
@@ -80,6 +100,12 @@ def required_baseline(name: str, task: Task) -> Baseline:
     return task.baseline
 
 
+def scaled(reward: Floats, utility: Floats) -> tuple[Floats, Floats]:
+    """Return both signals [2, M, S, A] divided by their largest sizes, and the sizes [2]: errors stay relative."""
+    sizes = np.array([max(1.0, float(np.abs(reward).max())), max(1.0, float(np.abs(utility).max()))])
+    return np.stack([reward / sizes[0], utility / sizes[1]]), sizes
+
+
 class SafePlanner(Protocol):
     """Plans for a policy that is safe whatever the data allow, or finds none."""
 
@@ -110,6 +136,24 @@ class BaselineFirst:
         return {**self.planner.described(), "told_baseline_slack": self.baseline.slack.tolist()}
 
 
+def learner_from_baseline(
+    name: str, task: Task, preset: Preset, planner: Callable[[Task, Any], SafePlanner]
+) -> ReplanningLearner:
+    """Return the learner that plays the task's baseline until the planner finds safe plans.
+
+    The preset's constants have a `growth`, and `planner` takes the task and them. Raises InvalidParameterError if
+    states are continuous, there are several constraints, or no baseline is known.
+    """
+    baseline = required_baseline(name, task)
+    constants = preset.constants(task)
+    return ReplanningLearner(
+        task,
+        BaselineFirst(planner(task, constants), baseline),
+        growth=constants.growth,
+        constants={"preset": preset.name},
+    )
+
+
 def empirical_values(data: Observations, policy: TabularPolicy, signals: Floats | None = None) -> Floats:
     """Return the values [1+I] of a policy in the empirical kernel, with mean signals or others [1+I, M, S, A]."""
     shape = (1 + data.num_constraints, data.signal_stages, data.num_states, data.num_actions)
@@ -122,11 +166,4 @@ def empirical_values(data: Observations, policy: TabularPolicy, signals: Floats 
 
 def told(task: Task, preset: str, source: str, **own: Any) -> dict[str, Any]:
     """Return what a run stores of an algorithm: its preset, its paper, its numbers, and what the learner was told."""
-    return {
-        "preset": preset,
-        "source": source,
-        **own,
-        "failure_probability": task.failure_probability,
-        "planned_episodes": task.episodes,
-        "slater_gap": task.slater_gap,
-    }
+    return {"preset": preset, "source": source, **own, **task.plan()}

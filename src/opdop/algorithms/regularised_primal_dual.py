@@ -14,11 +14,10 @@ import numpy as np
 from opdop.algorithms.constants import Preset, bound_multipliers
 from opdop.algorithms.counting_peer import CountingPeer, room_for_rows
 from opdop.algorithms.counts import Counts
-from opdop.algorithms.peers import NO_RIDGE, refuse_continuous, told
+from opdop.algorithms.peers import NO_RIDGE, BonusRadius, refuse_continuous, told
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.task import Task
 from opdop.kernels.regularised import Regularised
-from opdop.model.validation import Floats
 
 SOURCE = "Mueller et al. (2024)"
 
@@ -30,21 +29,17 @@ def row_width(task: Task) -> float:
 
 
 @dataclass(frozen=True)
-class HoeffdingRadius:
+class HoeffdingRadius(BonusRadius):
     """The bonus (sqrt(ln(6 (1+I) S A H K / p) / 2) + H sqrt(2 S + 2 ln(3 S A H K / p))) / sqrt(n).
 
-    The first term covers the mean of a signal, the second H times the L1 distance of the empirical row. `scale`
-    multiplies the bonus; only 1 is the paper's. Until a pair is visited, its value is the largest one.
+    The first term covers the mean of a signal, the second H times the L1 distance of the empirical row.
     """
 
-    scale: float = 1.0
-    pools: bool = False  # whether visits are pooled where the task is stationary
-
-    def radii(self, task: Task, ridge: float) -> Floats:
-        """Return the radii [H] of a task: half the bonus after one visit, whatever the ridge."""
+    def bonus(self, task: Task) -> float:
+        """Return the bonus of a pair that was visited once."""
         H, pairs = task.horizon, task.num_states * task.num_actions * task.horizon * task.episodes
         signals = math.sqrt(math.log(6.0 * (1 + task.num_constraints) * pairs / task.failure_probability) / 2.0)
-        return np.full(H, 0.5 * self.scale * (signals + H * row_width(task)))
+        return signals + H * row_width(task)
 
 
 @dataclass(frozen=True)

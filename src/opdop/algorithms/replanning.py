@@ -14,15 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.radius_rules import BallRadius
-from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.algorithms.sizes import as_task, check_loop, check_room, check_state
+from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts
+from opdop.algorithms.sizes import as_task, check_room
 from opdop.algorithms.task import Task, by_action
 from opdop.confidence import Observations
 from opdop.kernels import fixed_policy_loop, loops
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
-from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_number
 
 GROWTH = 0.02
@@ -50,7 +50,7 @@ class Planner(Protocol):
         ...
 
 
-class ReplanningLearner:
+class ReplanningLearner(CountedLearner):
     """Plans, plays the plan until there are `growth` times more episodes, and plans again.
 
     Args:
@@ -73,12 +73,13 @@ class ReplanningLearner:
             raise InvalidParameterError(f"growth is {self.growth}; expected a positive number.")
         check_room(task, 4.0, "the plan")
         self.counts = Counts(task, radius=BallRadius(0.0))  # it only counts: a planner makes its own confidence sets
-        plan = {
-            "failure_probability": task.failure_probability,
-            "planned_episodes": task.episodes,
-            "slater_gap": task.slater_gap,
+        self.constants = {
+            "preset": "none",
+            **task.plan(),
+            **(constants or {}),
+            "growth": self.growth,
+            **planner.described(),
         }
-        self.constants = {"preset": "none", **plan, **(constants or {}), "growth": self.growth, **planner.described()}
         self.episodes = 0
         self.plans = 0
         self._next = 0  # the episode before which the next plan is made
@@ -107,10 +108,6 @@ class ReplanningLearner:
     def policy(self) -> Floats:
         """The policy of the last episode, [H, S, A]."""
         return self._plan.policy.table
-
-    def observations(self) -> Observations:
-        """Return the data, from which `opdop.confidence` makes confidence sets and certificates."""
-        return self.counts.observations()
 
     def diagnostics(self) -> dict[str, float]:
         """Return the estimates and the multipliers of the last plan."""
@@ -141,36 +138,17 @@ class ReplanningLearner:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Return to a saved state; raises OpdopError if it does not fit."""
-        table = fitting(state, "policy", self.policy)
-        if (table < 0.0).any() or (np.abs(table.sum(axis=2) - 1.0) > 1e-9).any():
-            raise OpdopError("the saved policy does not consist of probabilities.")
+        table = fitting_policy(state, self.policy)
         estimates, dual = (fitting(state, name, getattr(self._plan, name)) for name in ("estimates", "dual"))
         episodes, plans, due = (int(fitting(state, name, np.array(0))) for name in ("episodes", "plans", "next"))
         if not 0 <= plans <= episodes + 1 or not 0 <= episodes <= due or (episodes and not plans):
             raise OpdopError(f"the saved learner has {plans} plans for {episodes} episodes, and the next before {due}.")
-        self.counts.restore(under(state, "counts."))
-        if self.counts.number.sum() - self.counts.declared != episodes * self.task.horizon:
-            raise OpdopError(f"the saved counts are not those of {episodes} episodes.")
+        restore_counts(self.counts, state, episodes)
         self.episodes, self.plans, self._next = episodes, plans, due
         self._plan = Plan(TabularPolicy.trusted(table.copy()), estimates.copy(), dual.copy())
         self._is_proposed = False
 
-    @property
-    def compiles(self) -> bool:
-        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
-        return has_originals(self, _REPLACED) and self.counts.compiles
-
-    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play and learn from episodes, compiled between two plans; return how many.
-
-        Args:
-            model: the model in which episodes are played.
-            uniforms: random numbers [n, ...] of n episodes.
-            record: arrays into which the loop writes, with room for n episodes.
-
-        Raises InvalidModelError if an array does not have the task's sizes.
-        """
-        check_loop(model, uniforms, record, self.task)
+    def _run(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
         done = 0
         while done < len(uniforms):
             self._plan_if_due()
@@ -181,8 +159,7 @@ class ReplanningLearner:
 
     def _play(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
         """Play the plan; it stops early when the counts must make room."""
-        counts, plan = self.counts.arrays, self._plan
-        check_state(counts, self.counts.q, self.counts.v, self.task)
+        counts, plan = self.counted(), self._plan
         table = np.ascontiguousarray(plan.policy.table)
         totals, masses = np.full((1, len(plan.estimates)), np.nan), np.zeros(table.shape)
         if record.measure_every:
@@ -192,10 +169,6 @@ class ReplanningLearner:
         )
         self.episodes += int(played)
         return int(played)
-
-
-# The methods of ReplanningLearner that the compiled loop replaces.
-_REPLACED = originals(ReplanningLearner, "propose", "learn", "diagnostics")
 
 
 def _rest(record: loops.Record, done: int) -> loops.Record:

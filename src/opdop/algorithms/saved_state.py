@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opdop.model import OpdopError
 from opdop.model.validation import shown
+
+if TYPE_CHECKING:
+    from opdop.algorithms.counts import Counts  # which imports this module
 
 State = Mapping[str, NDArray[Any]]
 
@@ -43,3 +46,21 @@ def fitting(state: State, name: str, like: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise OpdopError(f"the saved {name!r} is not finite.")
     return array
+
+
+def fitting_policy(state: State, like: NDArray[Any], *, actions: int = 2) -> NDArray[Any]:
+    """Return the policy of a saved state, like another; `actions` is the axis of its probabilities.
+
+    Raises OpdopError if it is missing, does not fit, or does not consist of probabilities.
+    """
+    policy = fitting(state, "policy", like)
+    if (policy < 0.0).any() or (np.abs(policy.sum(axis=actions) - 1.0) > 1e-9).any():
+        raise OpdopError("the saved policy does not consist of probabilities.")
+    return policy
+
+
+def restore_counts(counts: Counts, state: State, episodes: int) -> None:
+    """Restore the counts of a saved state, named "counts."; raises OpdopError unless they are of so many episodes."""
+    counts.restore(under(state, "counts."))
+    if counts.number.sum() - counts.declared != episodes * counts.task.horizon:
+        raise OpdopError(f"the saved counts are not those of {episodes} episodes.")

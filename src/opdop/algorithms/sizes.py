@@ -52,9 +52,11 @@ _AXES: Mapping[type, Mapping[str, str]] = {
         "gram": "JHPSS",
         "inverse": "JHPSS",
         "target": "JHPS",
-        "weights": "JHPS",
+        "weights": "JHSP",
+        "quadratic": "JHtP",
         "information": "JHP",
         "updates": "JHP",
+        "signal_bonus": "HP",
     },
     lstd.Linear: {
         "varphi": "eP",

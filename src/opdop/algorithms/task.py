@@ -214,6 +214,14 @@ class Task:
         """
         return replace(self, episodes=episodes, failure_probability=failure_probability)
 
+    def plan(self) -> dict[str, Any]:
+        """Return the numbers of the plan that constants depend on, as a run stores them."""
+        return {
+            "failure_probability": self.failure_probability,
+            "planned_episodes": self.episodes,
+            "slater_gap": self.slater_gap,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Estimates:

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms.constants import Preset
+from opdop.algorithms.constants import Preset, described
+from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.radius_rules import BallRadius
 from opdop.algorithms.registry import algorithm
-from opdop.algorithms.saved_state import fitting, prefixed, under
-from opdop.algorithms.sizes import as_task, check_loop, check_room, check_state
+from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts
+from opdop.algorithms.sizes import as_task, check_room
 from opdop.algorithms.task import Task, swapped
-from opdop.confidence import Observations
 from opdop.kernels import loops, triple_q
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
-from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_number
 
 FRAME_EXPONENT = 0.6  # alpha: a frame has K^alpha episodes
@@ -55,17 +54,6 @@ class TripleQConstants:
                 )
         if self.frame < 1:
             raise InvalidParameterError(f"frame is {self.frame}; expected at least 1 episode.")
-
-    def described(self, task: Task) -> dict[str, Any]:
-        """Return the constants of a task as plain data, to be stored with every result."""
-        own = asdict(self)
-        parameters = own.pop("parameters")
-        plan = {
-            "failure_probability": task.failure_probability,
-            "planned_episodes": task.episodes,
-            "slater_gap": task.slater_gap,
-        }
-        return {**own, **plan, **parameters}
 
 
 def _frame(task: Task, scale: float = 1.0) -> int:
@@ -112,7 +100,7 @@ def _practical(
     )
 
 
-class TripleQ:
+class TripleQ(CountedLearner):
     """Learns Q-values of reward and utility from each episode, and acts greedily for their sum, weighted by a queue.
 
     >>> import opdop
@@ -139,7 +127,7 @@ class TripleQ:
         check_room(task, 8.0, "the Q-values and the policy")
         H, S, A = task.horizon, task.num_states, task.num_actions
         self.counts = Counts(task, radius=BallRadius(0.0))  # it only counts
-        self.constants = constants.described(task)
+        self.constants = described(constants, task)
         self.episodes = 0
         self._learner = triple_q.TripleQ(
             q=np.full((2, H, S, A), float(H)),  # line 2
@@ -196,10 +184,6 @@ class TripleQ:
         """The policy of the last episode, [H, S, A]."""
         return self._last
 
-    def observations(self) -> Observations:
-        """Return the data, from which `opdop.confidence` makes confidence sets and certificates."""
-        return self.counts.observations()
-
     def diagnostics(self) -> dict[str, float]:
         """Return the Q-values of the last episode's policy, averaged over the first state, and its multiplier."""
         return {
@@ -227,54 +211,29 @@ class TripleQ:
         """Return to a saved state; raises OpdopError if it does not fit."""
         learner = self._learner
         found = {name: fitting(state, name, getattr(learner, name)) for name in ("q", "visits", "queue")}
-        policy, visits, queue = fitting(state, "policy", self.policy), found["visits"], found["queue"]
-        if (policy < 0.0).any() or (np.abs(policy.sum(axis=2) - 1.0) > 1e-9).any():
-            raise OpdopError("the saved policy does not consist of probabilities.")
+        policy, visits, queue = fitting_policy(state, self.policy), found["visits"], found["queue"]
         estimates, dual = fitting(state, "estimates", self._estimates), fitting(state, "dual", np.array(0.0))
         episodes = int(fitting(state, "episodes", np.array(0)))
         if (visits.sum(axis=(1, 2)) != episodes % learner.frame).any() or (visits < 0.0).any():
             raise OpdopError(f"the saved visits are not those of {episodes} episodes with frames of {learner.frame}.")
         if queue[0] < 0.0 or dual < 0.0:
             raise OpdopError(f"the saved queue is {queue[0]}; expected a number, at least 0.")
-        self.counts.restore(under(state, "counts."))
-        if self.counts.number.sum() - self.counts.declared != episodes * self.task.horizon:
-            raise OpdopError(f"the saved counts are not those of {episodes} episodes.")
+        restore_counts(self.counts, state, episodes)
         for name, array in found.items():
             getattr(learner, name)[:] = array
         learner.policy[:] = swapped(policy)
         self.episodes, self._estimates, self._dual = episodes, estimates.copy(), float(dual)
         self._proposed = None
 
-    @property
-    def compiles(self) -> bool:
-        """Whether `run_compiled` does exactly what the methods do that it replaces: False if one is overridden."""
-        return has_originals(self, _REPLACED) and self.counts.compiles
-
-    def run_compiled(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
-        """Play and learn from episodes in the compiled loop; return how many.
-
-        Args:
-            model: the model in which episodes are played.
-            uniforms: random numbers [n, ...] of n episodes. Fewer are played before the counts must make room.
-            record: arrays into which the loop writes, with room for n episodes.
-
-        Raises InvalidModelError if an array does not have the task's sizes.
-        """
-        check_loop(model, uniforms, record, self.task)
-        counts = self.counts.arrays
-        check_state(counts, self.counts.q, self.counts.v, self.task)
+    def _run(self, model: loops.Model, uniforms: Floats, record: loops.Record) -> int:
         last = np.empty_like(self._learner.policy)
-        done = int(triple_q.run_triple_q(self._learner, counts, self.episodes, model, uniforms, record, last))
+        done = int(triple_q.run_triple_q(self._learner, self.counted(), self.episodes, model, uniforms, record, last))
         if done:
             self._last, self._estimates = swapped(last), record.estimates[done - 1].copy()
             self._dual = float(record.dual[done - 1, 0])
         self._proposed = None
         self.episodes += done
         return done
-
-
-# The methods of TripleQ that the compiled loop replaces.
-_REPLACED = originals(TripleQ, "propose", "learn", "diagnostics")
 
 
 @algorithm(

@@ -146,6 +146,22 @@ def count_uniforms(horizon, num_signals, noisy):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def play_in(model, policy, uniforms, states, actions, observed):
+    """Play one episode of a `loops.Model` with policy [H, S, A], as `play` does."""
+    play(
+        model.transitions,
+        model.signals,
+        policy,
+        model.initial,
+        model.noisy,
+        uniforms,
+        states,
+        actions,
+        observed,
+    )
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def play(transitions, signals, policy, initial, noisy, uniforms, states, actions, observed):
     """Play one episode: fill states [H+1], actions [H] and observed signals [J, H] from the uniforms.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import is_full, observe
-from opdop.kernels.dynamic_programming import play
+from opdop.kernels.dynamic_programming import play_in
 
 
 @njit(cache=True, fastmath=False)
@@ -22,17 +22,7 @@ def run_policy(policy, counts, model, uniforms, totals, masses, estimates, dual,
     observed = np.empty((J, H))
     done = 0
     while done < uniforms.shape[0]:
-        play(
-            model.transitions,
-            model.signals,
-            policy,
-            model.initial,
-            model.noisy,
-            uniforms[done],
-            states,
-            actions,
-            observed,
-        )
+        play_in(model, policy, uniforms[done], states, actions, observed)
         observe(counts, states, actions, observed)
         measured = every > 0 and (record.first + done) % every == 0
         for j in range(J):

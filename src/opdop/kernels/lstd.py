@@ -58,7 +58,8 @@ class OneHot(NamedTuple):
     gram: np.ndarray  # [J, H, A*S, S, S]
     inverse: np.ndarray  # [J, H, A*S, S, S]
     target: np.ndarray  # [J, H, A*S, S]
-    weights: np.ndarray  # [J, H, A*S, S]: inverse @ target
+    weights: np.ndarray  # [J, H, S, A*S]: inverse @ target, laid out so that loops over the pairs are vectorised
+    quadratic: np.ndarray  # [J, H, S*(S+1)/2, A*S]: half of each inverse, by pair; see `write_quadratic`
     information: np.ndarray  # [J, H, A*S]
     updates: np.ndarray  # [J, H, A*S] int64
     signal_bonus: np.ndarray  # [H, A*S]: of the signals' means; changes with the visits only
@@ -204,34 +205,36 @@ def _narrow(varphi, along, growth, reach, width):
 @njit(cache=True, fastmath=_EXACT)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
-    _evaluate_pairs(state, policy, q, v, np.empty(policy.shape[2] ** 2))
+    _, A, S = policy.shape
+    _evaluate_pairs(state, policy, q, v, np.empty(state.quadratic.shape[2]), np.empty(A * S))
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
-def _evaluate_pairs(state, policy, q, v, products):
-    """Evaluate a policy; products [S*S] is room."""
+def _evaluate_pairs(state, policy, q, v, products, forms):
+    """Evaluate a policy; products [S*(S+1)/2] and forms [A*S] are room."""
     visits = state.visits
     J = q.shape[0]
     H, A, S = policy.shape
-    inverses = state.inverse.reshape(J, H, A * S, S * S)
+    flat_q = q.reshape(J, H, A * S)
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         for j in range(J):
-            ahead = v[j, h + 1]
-            _multiply_pairs(ahead, products)  # x^T M x = sum_ik M_ik x_i x_k, and x = V is the same for all pairs
-            for a in range(A):
-                for x in range(S):
-                    pair = a * S + x
-                    value = visits.sums[j, h, pair] * visits.inverse[h, pair]  # lines 8 and 9
-                    value += state.signal_bonus[h, pair]  # line 10
-                    if h < H - 1:
-                        value += _dot(ahead, state.weights[j, h, pair])
-                        form = _dot(inverses[j, h, pair], products)
-                        radius = kernel_radius(state.radii, h, state.information[j, h, pair])
-                        value += bonus(radius, form)  # line 7
-                    q[j, h, a, x] = clip_value(value, float(H - h))  # line 11
+            values, ahead, sums, inverse = flat_q[j, h], v[j, h + 1], visits.sums[j, h], visits.inverse[h]
+            signal_bonus, information = state.signal_bonus[h], state.information[j, h]
+            for pair in range(A * S):
+                values[pair] = sums[pair] * inverse[pair] + signal_bonus[pair]  # lines 8 to 10
+            if h < H - 1:
+                predict(ahead, state.weights[j, h], 0, A * S, values)
+                _multiply_pairs(ahead, products)
+                for pair in range(A * S):
+                    forms[pair] = 0.0
+                predict(products, state.quadratic[j, h], 0, A * S, forms)
+                for pair in range(A * S):
+                    values[pair] += bonus(kernel_radius(state.radii, h, information[pair]), forms[pair])  # line 7
+            for pair in range(A * S):
+                values[pair] = clip_value(values[pair], float(H - h))  # line 11
             average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
 
 
@@ -244,32 +247,27 @@ def one_hot_signal_bonus(state, h, pair):
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
 def _multiply_pairs(x, products):
-    """Write all products of two components of x [d] into products [d*d]: every quadratic form of x is a sum of them."""
-    d = x.shape[0]
-    for i in range(d):
-        for k in range(d):
-            products[i * d + k] = x[i] * x[k]
+    """Write the products x_i x_k with i <= k into products [d*(d+1)/2]: every quadratic form of x is a sum of them."""
+    n = 0
+    for i in range(x.shape[0]):
+        for k in range(i, x.shape[0]):
+            products[n] = x[i] * x[k]
+            n += 1
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
-def _dot(one, two):
-    """Return the product of two vectors, in eight sums that do not wait for each other."""
-    n = np.uint64(one.shape[0])
-    whole = n - n % np.uint64(8)
-    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(np.uint64(0), whole, np.uint64(8)):
-        a += one[i] * two[i]
-        b += one[i + np.uint64(1)] * two[i + np.uint64(1)]
-        c += one[i + np.uint64(2)] * two[i + np.uint64(2)]
-        d += one[i + np.uint64(3)] * two[i + np.uint64(3)]
-        e += one[i + np.uint64(4)] * two[i + np.uint64(4)]
-        f += one[i + np.uint64(5)] * two[i + np.uint64(5)]
-        g += one[i + np.uint64(6)] * two[i + np.uint64(6)]
-        h += one[i + np.uint64(7)] * two[i + np.uint64(7)]
-    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for i in range(whole, n):
-        total += one[i] * two[i]
-    return total
+def write_quadratic(matrix, pair, quadratic):
+    """Write what multiplies these products in x^T matrix x into a column of quadratic [d*(d+1)/2, pairs].
+
+    The matrix [d, d] is symmetric, so half of it is enough: M_ii, and 2 M_ik for k > i.
+    """
+    n = 0
+    for i in range(matrix.shape[0]):
+        quadratic[n, pair] = matrix[i, i]
+        n += 1
+        for k in range(i + 1, matrix.shape[0]):
+            quadratic[n, pair] = 2.0 * matrix[i, k]
+            n += 1
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -295,4 +293,7 @@ def _observe_pairs(state, v, states, actions, observed, direction):
                 )
                 for y in range(S):
                     state.target[j, h, pair, y] += x[y] * x[states[h + 1]]
-                multiply(inverse[pair], state.target[j, h, pair], state.weights[j, h, pair])  # line 5
+                multiply(inverse[pair], state.target[j, h, pair], direction)  # line 5
+                for y in range(S):
+                    state.weights[j, h, y, pair] = direction[y]
+                write_quadratic(inverse[pair], pair, state.quadratic[j, h])

@@ -7,9 +7,9 @@ from numba.extending import overload
 
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import is_full, observe
-from opdop.kernels.dynamic_programming import play
+from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.empirical_rows import renew_visited
-from opdop.kernels.loops import measure
+from opdop.kernels.measuring import wait_for_measurement
 from opdop.kernels.optpess import OptPess, choose_greedily
 from opdop.kernels.regularised import Regularised, choose_regularised
 
@@ -37,55 +37,25 @@ def run_peer(peer, counts, model, uniforms, record, played, chosen):
     `played` episodes came before. If `chosen`, the policy of the first one has been chosen already. It stops early when
     the counts must make room.
     """
-    waiting, every = record.waiting, record.measure_every
     H, J = peer.policy.shape[0], peer.estimates.shape[0]
     states = np.empty(H + 1, dtype=np.int64)
     actions = np.empty(H, dtype=np.int64)
     observed = np.empty((J, H))
-    totals = np.empty((waiting.shape[0], J))
-    measured = np.empty(waiting.shape[0], dtype=np.int64)
-    pending, done = 0, 0
+    waiting = np.zeros(1 + record.waiting.shape[0], dtype=np.int64)
+    done = 0
     while done < uniforms.shape[0]:
         if done > 0 or not chosen:
             choose_policy(peer, counts, played + done)
-        play(
-            model.transitions,
-            model.signals,
-            peer.policy.transpose(0, 2, 1),
-            model.initial,
-            model.noisy,
-            uniforms[done],
-            states,
-            actions,
-            observed,
-        )
+        play_in(model, peer.policy.transpose(0, 2, 1), uniforms[done], states, actions, observed)
         observe(counts, states, actions, observed)
         renew_visited(counts, states, actions, peer.rows)
         for j in range(J):
             record.estimates[done, j] = peer.estimates[j]
-            record.totals[done, j] = np.nan
         for i in range(J - 1):
             record.dual[done, i] = peer.dual[i]
-        if every > 0 and (record.first + done) % every == 0:
-            _copy(peer.policy, waiting, pending)
-            measured[pending] = done
-            pending += 1
+        stop = done + 1 == uniforms.shape[0] or is_full(counts)
+        wait_for_measurement(model, peer.policy, record, done, stop, waiting)
         done += 1
-        stop = done == uniforms.shape[0] or is_full(counts)
-        if pending == waiting.shape[0] or (stop and pending > 0):
-            measure(model, waiting[:pending], float(every), record.occupancy, totals[:pending])
-            for n in range(pending):
-                for j in range(J):
-                    record.totals[measured[n], j] = totals[n, j]
-            pending = 0
         if stop:
             break
     return done
-
-
-@njit(cache=True, fastmath=False)
-def _copy(policy, waiting, place):
-    for h in range(policy.shape[0]):
-        for a in range(policy.shape[1]):
-            for x in range(policy.shape[2]):
-                waiting[place, h, a, x] = policy[h, a, x]

@@ -16,7 +16,7 @@ from numba.extending import overload
 from opdop.kernels import counts as counting
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import CountLists, CountTable, add_expected, average, stored_stage
-from opdop.kernels.dynamic_programming import play
+from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
 from opdop.kernels.primal_dual import empty_room, improve_stage, update_dual
@@ -233,17 +233,7 @@ def run_soft_max(learner, data, model, uniforms, record):
     done = 0
     while done < uniforms.shape[0]:
         evaluate_softly(data, learner)  # lines 4 to 12, on the episodes before this one
-        play(  # lines 3 and 13 to 15
-            model.transitions,
-            model.signals,
-            by_state,
-            model.initial,
-            model.noisy,
-            uniforms[done],
-            states,
-            actions,
-            observed,
-        )
+        play_in(model, by_state, uniforms[done], states, actions, observed)  # lines 3 and 13 to 15
         average_start(learner.v, learner.initial, record.estimates[done])
         record.dual[done, 0] = learner.dual[0]
         observe(data, states, actions, observed)

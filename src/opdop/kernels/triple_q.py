@@ -9,7 +9,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import is_full, observe
-from opdop.kernels.dynamic_programming import play
+from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import copy_policy
 from opdop.kernels.measuring import wait_for_measurement
 
@@ -119,17 +119,8 @@ def run_triple_q(learner, counts, played, model, uniforms, record, last):
     by_state = learner.policy.transpose(0, 2, 1)
     done = 0
     while done < uniforms.shape[0]:
-        play(  # lines 4, 7 and 8: no Q of a stage changes before the stage, so that the policy is that of all stages
-            model.transitions,
-            model.signals,
-            by_state,
-            model.initial,
-            model.noisy,
-            uniforms[done],
-            states,
-            actions,
-            observed,
-        )
+        # lines 4, 7 and 8: no Q of a stage changes before the stage, so that the policy is that of all stages
+        play_in(model, by_state, uniforms[done], states, actions, observed)
         estimate(learner, record.estimates[done])
         record.dual[done, 0] = learner.queue[0] / learner.eta
         observe(counts, states, actions, observed)
