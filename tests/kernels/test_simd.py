@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import TypingError, njit
 
-from opdop.kernels import dynamic_programming, loops, simd
+from opdop.kernels import dynamic_programming, features, loops, simd
 from opdop.planning import evaluate
 from tests.support.strategies import SEEDS, Array, Sketch, policy_table, sketches
 
@@ -18,11 +18,6 @@ from tests.support.strategies import SEEDS, Array, Sketch, policy_table, sketche
 @njit
 def add_scaled(source, i, scale, target, k):
     simd.add_scaled(source, i, scale, target, k)
-
-
-@njit
-def look_up(weights, places, first, last, values):
-    return simd.look_up(weights, places, first, last, values)
 
 
 @njit
@@ -50,18 +45,15 @@ def test_looking_up_is_a_product_with_a_sparse_row(seed: int, states: int, entri
     values = rng.normal(size=(states, 2))
     first, last = sorted(rng.integers(0, entries + 1, 2).tolist())
     expected = weights[first:last] @ values[places[first:last]]
-    for function in (simd.look_up, look_up):
+    for function in (features.look_up.py_func, features.look_up):
         np.testing.assert_allclose(function(weights, places, first, last, values), expected, rtol=0, atol=1e-14)
 
 
 def test_arrays_with_gaps_or_of_other_numbers_do_not_compile():
-    rows, places = np.ones((3, 8)), np.zeros(3, dtype=np.int32)
+    rows = np.ones((3, 8))
     refused: list[Callable[[], object]] = [
         lambda: add_scaled(np.ones((8, 3)).T, 0, 1.0, rows, 0),
         lambda: add_scaled(rows, 0, 1.0, rows.astype(np.float32), 0),
-        lambda: look_up(np.ones(3), places.astype(np.int64), 0, 3, np.ones((3, 2))),
-        lambda: look_up(np.ones(6)[::2], places, 0, 3, np.ones((3, 2))),
-        lambda: look_up(np.ones(3), places, 0, 3, np.ones((2, 3)).T),
     ]
     for call in refused:
         with pytest.raises(TypingError):

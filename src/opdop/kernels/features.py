@@ -12,7 +12,6 @@ from numba import types
 
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
-from opdop.kernels.simd import lay_in_pairs, look_up
 
 # Products may be fused with sums but nothing may be reordered: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
@@ -118,6 +117,26 @@ def _overload_empty_common(form, J, S):
     return _by_form(form, _table_empty_common, _listed_empty_common, _embedded_empty_common)
 
 
+@njit(cache=True, fastmath=False, allocates=False)
+def _lay_in_pairs(v, h, pairs):
+    """Write the signals v [J, :, S] at h into pairs [(J+1)//2, 2*S]: two signals of a state side by side."""
+    for j in range(v.shape[0]):
+        signal, pair = v[j, h], pairs[j // 2]
+        for x in range(signal.shape[0]):
+            pair[2 * x + j % 2] = signal[x]
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
+def look_up(weights, places, first, last, values):
+    """Return sum_e weights[e] values[places[e]] over the entries from first to last; values [S, 2], so two sums."""
+    one, two = 0.0, 0.0
+    for entry in range(np.uint64(first), np.uint64(last)):  # unsigned indices save a test of the sign
+        y = np.uint32(places[entry])
+        one += weights[entry] * values[y, 0]
+        two += weights[entry] * values[y, 1]
+    return one, two
+
+
 def find_common(form, v, h, common):
     """Write what the integrals of all pairs have in common, for V = v[:, h]: moments, or two signals side by side."""
     _pick(form, _no_common, _listed_common, _embedded_moments)(form, v, h, common)
@@ -128,7 +147,7 @@ def _no_common(form, v, h, common):
 
 
 def _listed_common(form, v, h, common):
-    lay_in_pairs(v, h, common)
+    _lay_in_pairs(v, h, common)
 
 
 def _embedded_moments(form, v, h, common):
