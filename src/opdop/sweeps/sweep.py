@@ -24,6 +24,7 @@ from opdop.runs.interrupts import Interrupts
 from opdop.runs.progress import shown_progress
 from opdop.runs.recorder import columns
 from opdop.sweeps.executors import choose_backend, one_thread_each
+from opdop.sweeps.given_models import with_model_files
 from opdop.sweeps.manifest import surroundings
 from opdop.sweeps.results import Sweep
 from opdop.sweeps.scheduler import Attempt, Scheduler, SweepProgress
@@ -63,7 +64,8 @@ def run_sweep(
     checkpoint.
 
     Args:
-        spec: a spec, the path of one in TOML, or the same as data: {"seeds": 3, "problem": ["factored"]}.
+        spec: a spec, the path of one in TOML, or the same as data: {"seeds": 3, "problem": ["factored"]}. In data, a
+            problem may also be a `TabularCMDP`; it is written into the folder, and the workers read it from there.
         out: the folder; docs/experiments.md describes its files. Between two calls a spec may grow, not shrink.
         workers: number of processes on this machine; by default one for each core.
         executor: another `concurrent.futures.Executor` to use instead; `workers` is then the number of runs at once.
@@ -77,9 +79,11 @@ def run_sweep(
     Raises InvalidParameterError for a wrong argument, a wrong spec or a folder with another sweep, and SweepError if
     the workers or the folder cannot be used.
     """
-    if not isinstance(spec, Spec):
-        spec = Spec.of(spec) if isinstance(spec, Mapping) else Spec.read(spec, allow_code=allow_code)
     store = Store(folder_at(out).absolute())
+    if isinstance(spec, Mapping):
+        spec = Spec.of(with_model_files(spec, store.folder))
+    elif not isinstance(spec, Spec):
+        spec = Spec.read(spec, allow_code=allow_code)
     backend = choose_backend(workers, executor, scheduler)
     at_once = True
     try:
