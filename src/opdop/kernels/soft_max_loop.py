@@ -11,7 +11,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from opdop.kernels import counts as counting
 from opdop.kernels.caching import njit
@@ -19,6 +18,7 @@ from opdop.kernels.counts import CountLists, CountTable, add_expected, average
 from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
+from opdop.kernels.parts import overload
 from opdop.kernels.primal_dual import empty_room, improve_stage, update_dual
 from opdop.kernels.regression import multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import stored_stage
@@ -66,7 +66,22 @@ def _is_regressions(data):
 
 def estimate_stage(data, learner, h, totals):
     """Write Q of stage h from the data and V of the next stage; totals [J, A*S] is room for sums."""
-    (_linear_stage if _is_regressions(data) else _one_hot_stage)(data, learner, h, totals)
+    if _is_regressions(data):
+        _linear_stage(
+            data.phi,
+            data.target,
+            data.successors,
+            data.inverse,
+            data.width,
+            learner.q,
+            learner.v,
+            learner.tops[h],
+            learner.radius,
+            h,
+            totals,
+        )
+    else:
+        _one_hot_stage(data, learner, h, totals)
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -85,26 +100,27 @@ def _dot(one, two):
 
 
 @njit(cache=True, fastmath=_EXACT)
-def _linear_stage(data, learner, h, totals):
-    J, H, A, S = learner.q.shape
-    d, pairs = data.phi.shape
-    k = stored_stage(h, data.gram.shape[0])
+def _linear_stage(phi, target, successors, inverse, widths, all_q, v, top, radius, h, totals):
+    """Take the arrays one by one: handing over all of both tuples takes longer than the stage itself."""
+    J, H, A, S = all_q.shape
+    d, pairs = phi.shape
+    k = stored_stage(h, inverse.shape[0])
     sums, weights = np.empty(d), np.empty(d)
-    top, width = learner.tops[h], data.width[k]
+    width = widths[k]
     for j in range(J):
         for i in range(d):
-            sums[i] = data.target[j, k, i]
+            sums[i] = target[j, k, i]
         if h < H - 1:
             for i in range(d):
-                sums[i] += _dot(data.successors[k, i], learner.v[j, h + 1])
-        multiply(data.inverse[k], sums, weights)  # lines 6 and 7
+                sums[i] += _dot(successors[k, i], v[j, h + 1])
+        multiply(inverse[k], sums, weights)  # lines 6 and 7
         predicted = totals[j]
         for pair in range(pairs):
             predicted[pair] = 0.0
-        predict(weights, data.phi, 0, pairs, predicted)
-        q = learner.q[j, h].reshape(A * S)
+        predict(weights, phi, 0, pairs, predicted)
+        q = all_q[j, h].reshape(A * S)
         for pair in range(pairs):
-            q[pair] = min(predicted[pair] + learner.radius * width[pair], top)  # lines 8 and 9
+            q[pair] = min(predicted[pair] + radius * width[pair], top)  # lines 8 and 9
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -125,10 +141,22 @@ def _one_hot_stage(data, learner, h, totals):
             q[pair] = min(sums[pair] * inverse[pair] + learner.radius * width[pair], top)  # lines 6 to 9
 
 
-@overload(estimate_stage)
+@overload(estimate_stage, forceinline=True)
 def _overload_estimate_stage(data, learner, h, totals):
     def linear(data, learner, h, totals):
-        _linear_stage(data, learner, h, totals)
+        _linear_stage(
+            data.phi,
+            data.target,
+            data.successors,
+            data.inverse,
+            data.width,
+            learner.q,
+            learner.v,
+            learner.tops[h],
+            learner.radius,
+            h,
+            totals,
+        )
 
     def one_hot(data, learner, h, totals):
         _one_hot_stage(data, learner, h, totals)
@@ -178,7 +206,7 @@ def _linear_observe(data, states, actions, observed):
     counting.observe(data.counts, states, actions, observed)
 
 
-@overload(observe)
+@overload(observe, forceinline=True)
 def _overload_observe(data, states, actions, observed):
     def linear(data, states, actions, observed):
         _linear_observe(data, states, actions, observed)
