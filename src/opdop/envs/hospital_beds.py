@@ -35,7 +35,7 @@ def hospital_beds(
     """
     if occupied > beds:
         raise InvalidParameterError(f"occupied is {occupied}; expected at most the number of beds, {beds}.")
-    from scipy import stats  # late: the list of problems imports this file, and this takes 0.25 s
+    from scipy import stats  # late: the list of problems imports this file, and this takes 0.2 s
 
     S, A = beds + 1, planned + 1
     arrivals = stats.poisson(emergencies)

@@ -30,7 +30,7 @@ def interval(held: int, runs: int) -> tuple[float, float]:
     >>> round(low, 3), high
     (0.832, 1.0)
     """
-    from scipy.stats import binomtest  # late: every run imports this file; loading SciPy's statistics takes 0.25 s
+    from scipy.stats import binomtest  # late: every run imports this file; loading SciPy's statistics takes 0.2 s
 
     found = binomtest(held, runs).proportion_ci(LEVEL, method="exact")
     return float(found.low), float(found.high)
