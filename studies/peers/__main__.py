@@ -2,6 +2,7 @@
 
 python -m studies.peers
 python -m studies.peers --algorithms triple-q --only factored queue
+python -m studies.peers --again opdop
 python -m studies.peers --tables
 """
 
@@ -19,11 +20,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.peers", description=__doc__.splitlines()[0])
     parser.add_argument("--algorithms", nargs="+", default=[], help="only these")
     parser.add_argument("--only", nargs="+", default=[], help="problems whose names begin like this")
+    parser.add_argument("--again", nargs="+", default=[], help="make all runs of these algorithms anew")
     parser.add_argument("--tables", action="store_true", help="make no runs")
     parser.add_argument("--spec", type=Path, default=SPEC)
     parser.add_argument("--file", type=Path, default=FILE)
     given = parser.parse_args(arguments)
     comparison = Comparison(given.spec, given.file)
+    if given.again:
+        comparison.forget(given.again)
     if not given.tables:
         for case in comparison.cases:
             for name in given.algorithms or comparison.algorithms:

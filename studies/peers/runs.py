@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +74,12 @@ class Comparison:
         self.file = file
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        self.known: dict[tuple[str, ...], Any] = {tuple(key): found for key, found in map(json.loads, lines)}
+        rows = [json.loads(line) for line in lines]
+        self.known: dict[tuple[str, ...], Any] = {tuple(key): found for key, found, _ in rows}
+        self.commits: dict[tuple[str, ...], str] = {tuple(key): commit for key, _, commit in rows}
         known = opdop.algorithms()
-        self.algorithms = [name for name in self.spec["algorithms"] if name in known]
+        self.algorithms = [name for name in self.spec["algorithms"] if Setting(name).algorithm in known]
         self.cases = cases("validation")
-
-    def seeds(self, algorithm: str, case: Case) -> list[int]:
-        """Return the seeds of an algorithm on a problem."""
-        seeds: list[int] = self.spec["seeds" if case.seed is not None else "shipped_seeds"]
-        return seeds[:1] if algorithm in self.spec["slow"] else seeds
 
     def episodes(self, case: Case) -> int:
         """Return how long a problem is run."""
@@ -89,9 +88,14 @@ class Comparison:
         pairs = case.cmdp.horizon * case.cmdp.num_states * case.cmdp.num_actions
         return int(self.spec["large_episodes" if pairs > self.spec["large_pairs"] else "episodes"])
 
+    def seeds(self, case: Case) -> list[int]:
+        """Return the seeds of a problem."""
+        few: Mapping[str, list[int]] = self.spec.get("seeds_of", {})
+        return few.get(case.problem, list(self.spec["seeds"]))
+
     def found(self, algorithm: str, case: Case) -> list[Measured]:
         """Return the runs of an algorithm on a problem that were made; none if it refuses the problem."""
-        keys = ((algorithm, case.name, str(seed)) for seed in self.seeds(algorithm, case))
+        keys = ((algorithm, case.name, str(seed)) for seed in self.seeds(case))
         return [Measured(**self.known[key]) for key in keys if key in self.known and self.known[key] != REFUSED]
 
     def refuses(self, algorithm: str, case: Case) -> bool:
@@ -104,7 +108,7 @@ class Comparison:
 
     def fill(self, algorithm: str, case: Case) -> None:
         """Make the runs of an algorithm on a problem that are missing."""
-        for seed in self.seeds(algorithm, case):
+        for seed in self.seeds(case):
             key = algorithm, case.name, str(seed)
             if key not in self.known and not self.refuses(algorithm, case):
                 run = self._train(key, algorithm, case, self.episodes(case), seed)
@@ -134,7 +138,24 @@ class Comparison:
         good = trail.filter((gap <= self.spec["certified"]["share"] * H) & trail["keeps_constraints"])
         return int(good["episode"][0]) if len(good) else None
 
+    def forget(self, algorithms: list[str]) -> None:
+        """Drop the results of some algorithms, so that their runs are made again."""
+        for key in [key for key in self.known if key[0] in algorithms]:
+            del self.known[key], self.commits[key]
+        rows = ([key, found, self.commits[key]] for key, found in self.known.items())
+        self.file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
     def _keep(self, key: tuple[str, ...], found: Any) -> None:
+        commit = present_commit()
         with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([key, found]) + "\n")
-        self.known[key] = found
+            file.write(json.dumps([key, found, commit]) + "\n")
+        self.known[key], self.commits[key] = found, commit
+
+
+@cache
+def present_commit() -> str:
+    """Return the commit of the code that runs, with a mark if files of the package differ from it."""
+    git = ["git", "-C", str(Path(__file__).parents[2])]
+    head = subprocess.run([*git, "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True, check=False)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src"], check=False).returncode
+    return f"{head.stdout.strip() or 'unknown'}{' with changes' if changed else ''}"

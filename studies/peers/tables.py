@@ -27,37 +27,61 @@ class Tables:
         """Return the problems that every algorithm covers."""
         return [case for case in self.runs.cases if all(self.runs.found(name, case) for name in algorithms)]
 
-    def cost(self, run: Measured, case: Case, *, late: bool = False) -> float:
-        """Return the cost of an episode as a share of the uniform policy's: see `studies.general`."""
+    def cost(self, run: Measured, case: Case, *, late: bool = False, cancels: bool = False) -> float:
+        """Return the cost of an episode as a share of the uniform policy's: see `studies.general`.
+
+        With `cancels` it contains the violation instead of the hard violation: slack cancels it.
+        """
         regret, lacking = (run.late_regret, run.late_hard_violation) if late else (run.regret, run.hard_violation)
+        if cancels:
+            lacking = max(run.late_violation if late else run.violation, 0.0)
         return max(case.cost(regret, lacking) / case.uniform_cost, LEAST)
 
-    def share(self, name: str, case: Case, *, late: bool = False) -> float:
+    def share(self, name: str, case: Case, *, late: bool = False, cancels: bool = False) -> float:
         """Return the mean cost of an algorithm on a problem over the seeds."""
-        return float(np.mean([self.cost(run, case, late=late) for run in self.runs.found(name, case)]))
+        runs = self.runs.found(name, case)
+        return float(np.mean([self.cost(run, case, late=late, cancels=cancels) for run in runs]))
 
-    def mean_cost(self, name: str, cases: Iterable[Case], *, late: bool = False) -> float:
+    def mean_cost(self, name: str, cases: Iterable[Case], *, late: bool = False, cancels: bool = False) -> float:
         """Return the geometric mean of the costs over some problems."""
-        return float(np.exp(np.mean([np.log(self.share(name, case, late=late)) for case in cases])))
+        shares = [self.share(name, case, late=late, cancels=cancels) for case in cases]
+        return float(np.exp(np.mean(np.log(shares))))
 
     def print_all(self) -> None:
         """Print every table."""
         cases = self.runs.cases
         print(f"\n{len(cases)} problems, of which every algorithm covers {len(self.common)}.")
+        self._print_commits()
         self._print_costs()
         self._print_measures()
         self._print_speed()
         self._print_verdicts()
         self._print_problems()
 
+    def _print_commits(self) -> None:
+        """Print with the code of which commits the runs were made."""
+        made: dict[str, set[str]] = {}
+        for (name, *_), commit in self.runs.commits.items():
+            made.setdefault(name, set()).add(commit)
+        groups: dict[str, list[str]] = {}
+        for name in self.algorithms:
+            groups.setdefault(", ".join(sorted(made.get(name, set()))), []).append(f"`{name}`")
+        for commits, names in groups.items():
+            print(f"Code of {commits}: {', '.join(names)}.")
+
     def _print_costs(self) -> None:
         print(
-            "\n| algorithm | covers | cost, common | late cost, common | cost, all covered | late cost, all covered |"
+            "\n| algorithm | covers | cost, common | late | where slack cancels | late | cost, all covered | late |\n"
+            "|---|--:|--:|--:|--:|--:|--:|--:|"
         )
-        print("|---|--:|--:|--:|--:|--:|")
         for name in self.algorithms:
             own = [case for case in self.runs.cases if self.runs.found(name, case)]
-            costs = [self.mean_cost(name, group, late=late) for group in (self.common, own) for late in (False, True)]
+            ways = ((self.common, False), (self.common, True), (own, False))
+            costs = [
+                self.mean_cost(name, group, late=late, cancels=cancels)
+                for group, cancels in ways
+                for late in (False, True)
+            ]
             print(f"| `{name}` | {len(own)} | {' | '.join(f'{cost:.3f}' for cost in costs)} |")
 
     def _print_measures(self) -> None:

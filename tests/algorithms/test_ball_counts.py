@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import opdop
 from opdop import OPDOP, Counts, Episode, InvalidModelError, ModelSimulator, OpdopError, Task, train
 from opdop.algorithms import BallRadius, FixedRadius, PaperRadius, WeissmanRadius
-from opdop.kernels import counts as kernel
 from opdop.kernels.ball_evaluation import sort_states
+from opdop.kernels.visits import BallVisits
 from tests.algorithms.test_counts import in_lists, in_table, random_policy, storage, task_of
 from tests.support import plain_balls
 from tests.support.plain_learner import random_episodes
@@ -267,7 +267,7 @@ def test_balls_are_sized_like_the_task() -> None:
     counts._counts = counts.arrays._replace(visits=visits._replace(moved=np.zeros((2, 5))))
     with pytest.raises(InvalidModelError, match="moved has shape"):
         counts.evaluate(random_policy(0, (2, 3, 2)))
-    assert isinstance(visits, kernel.BallVisits)
+    assert isinstance(visits, BallVisits)
 
 
 def test_a_learner_with_balls_learns_on_a_shipped_problem():

@@ -469,6 +469,7 @@ def test_oppo_is_opdop_with_zero_multiplier_and_mixing():
         mixing=0.0,
         dual_bound=0.0,
         relative=True,
+        early_updates=constants.early_updates,
     )
     simulators = [ModelSimulator(cmdp, seed=0), ModelSimulator(cmdp, seed=0)]
     for _ in range(50):

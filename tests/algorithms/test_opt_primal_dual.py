@@ -68,7 +68,9 @@ def test_the_papers_estimates_are_optimistic_everywhere(noisy: bool):
     task = Task.of(cmdp, episodes=4000, noisy=noisy)
     # With a hundredth of the bonus estimates are below H - h, so that optimism is not empty.
     for scale, least in ((1.0, 0.0), (0.01, -0.2)):
-        learner = learner_of(task) if scale == 1.0 else learner_of(task, "practical", radius_scale=scale)
+        learner = (
+            learner_of(task) if scale == 1.0 else learner_of(task, "practical", radius_scale=scale, step_scale=1000.0)
+        )
         simulator = ModelSimulator(cmdp, seed=0, noisy=noisy)
         lowest = math.inf
         for _ in range(300):

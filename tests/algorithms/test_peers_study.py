@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,12 @@ import pytest
 
 import opdop
 from studies.peers.__main__ import main
-from studies.peers.runs import SPEC, Comparison, measure
+from studies.peers.runs import SPEC, Comparison, measure, present_commit
+from studies.peers.tables import Tables
 
 SMALL = """
 algorithms = ["opdop", "triple-q", "uniform"]
 seeds = [0, 1]
-shipped_seeds = [0, 1]
-slow = ["triple-q"]
 episodes = 60
 large_pairs = 3_000
 large_episodes = 20
@@ -49,15 +49,36 @@ def test_runs_are_made_once_and_refused_problems_stay_empty(tmp_path: Path, caps
     assert "of which every algorithm covers 1" in printed
     assert "| queue | 7, 9, 12, 2 | 60 |" in printed
     lines = file.read_text(encoding="utf-8").splitlines()
-    # factored: 2 + 1 + 2 runs and 3 with certificates; queue: 2 + 2 runs, 1 refusal and 2 with certificates
-    assert len(lines) == 15
+    # factored: 2 + 2 + 2 runs and 3 with certificates; queue: 2 + 2 runs, 1 refusal and 2 with certificates
+    assert len(lines) == 16
+    assert {json.loads(line)[2] for line in lines} == {present_commit()}
+    assert f"Code of {present_commit()}: " in printed
     main(options)
     assert file.read_text(encoding="utf-8").splitlines() == lines
+    comparison = Comparison(spec, file)
+    comparison.forget(["triple-q"])
+    kept = [line for line in lines if '["triple-q"' not in line]
+    assert file.read_text(encoding="utf-8").splitlines() == kept
+    assert len(kept) == 12
 
 
 def test_the_specification_names_every_algorithm_and_the_recorded_results_are_of_its_runs():
     comparison = Comparison(SPEC)
     named = set(comparison.spec["algorithms"])
-    assert named | {"opdop-lstd"} == set(opdop.algorithms())  # `opdop` is that where there are features
+    algorithms = {name.partition(":")[0] for name in named}
+    assert algorithms | {"opdop-lstd"} == set(opdop.algorithms())  # `opdop` is that where there are features
     assert {key[0] for key in comparison.known} <= named
     assert {key[1] for key in comparison.known} <= {case.name for case in comparison.cases}
+
+
+def test_where_slack_cancels_the_cost_has_the_violation_instead_of_the_hard_violation(tmp_path: Path):
+    spec, file = tmp_path / "spec.toml", tmp_path / "peers.jsonl"
+    spec.write_text(SMALL, encoding="utf-8")
+    comparison = Comparison(spec, file)
+    case = next(case for case in comparison.cases if case.name == "factored")
+    comparison.fill("triple-q", case)
+    tables, run = Tables(comparison), comparison.found("triple-q", case)[0]
+    difference = tables.cost(run, case) - tables.cost(run, case, cancels=True)
+    lacking = run.hard_violation - max(run.violation, 0.0)
+    assert lacking > 0.0
+    assert difference * case.uniform_cost == pytest.approx(2.0 * case.optimum.dual.sum() * lacking)

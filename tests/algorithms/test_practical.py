@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opdop
-from opdop.algorithms import choose
+from opdop.algorithms import OPDOP, Counts, choose
 from opdop.envs.families import draw
 
 PAGE = (Path(__file__).parents[2] / "docs" / "practical.md").read_text(encoding="utf-8")
@@ -89,3 +89,63 @@ def test_steps_in_the_compiled_loop_and_by_hand_are_the_same():
     runs = [opdop.train("queue", episodes=120, seed=2, compiled=compiled) for compiled in (True, False)]
     np.testing.assert_array_equal(*(run.policy.table for run in runs))
     np.testing.assert_array_equal(*(run.history["dual_0"].to_numpy() for run in runs))
+
+
+EARLY = {"early_updates": 20.0}
+
+
+@pytest.mark.parametrize("episodes", [1, 7, 40])  # while there are further updates, and after them
+def test_further_updates_in_the_compiled_loop_and_by_hand_are_the_same(episodes: int):
+    options = {"episodes": episodes, "seed": 2, "parameters": EARLY}
+    runs = [opdop.train("queue", **options, compiled=compiled) for compiled in (True, False)]
+    np.testing.assert_array_equal(*(run.policy.table for run in runs))
+    for name in ("dual_0", "dual_1", "regret", "estimated_reward"):
+        np.testing.assert_array_equal(*(run.history[name].to_numpy() for run in runs))
+
+
+def test_a_run_is_the_same_when_it_is_interrupted_before_further_updates(tmp_path: Path):
+    options = {"seed": 2, "planned_episodes": 40, "parameters": EARLY}
+    opdop.train("queue", episodes=3, **options, checkpoint=tmp_path)
+    parts = opdop.train("queue", episodes=40, **options, checkpoint=tmp_path)
+    whole = opdop.train("queue", episodes=40, **options)
+    np.testing.assert_array_equal(parts.policy.table, whole.policy.table)
+    assert parts.regret[-1] == whole.regret[-1]
+
+
+@pytest.mark.parametrize(("early_updates", "updates"), [(1.0, [1, 1, 1, 1, 1]), (4.0, [4, 2, 2, 1, 1])])
+def test_updates_per_episode_are_early_updates_over_its_number_and_at_least_one(early_updates, updates):
+    class Counting(Counts):
+        evaluations = 0
+
+        def evaluate(self, policy):
+            self.evaluations += 1
+            return super().evaluate(policy)
+
+    cmdp = opdop.make("queue")
+    task = opdop.Task.of(cmdp, episodes=5)
+    evaluator = Counting(task, radius=0.001, ridge=0.0001)
+    learner = OPDOP.preset(task, evaluator, "practical", early_updates=early_updates)
+    simulator, found = opdop.ModelSimulator(cmdp, seed=0), []
+    for _ in updates:
+        learner.learn(simulator.play(learner.propose()))
+        found.append(evaluator.evaluations)
+    learner.propose()
+    assert list(np.diff([*found, evaluator.evaluations])) == [*(each for each in updates[:-1]), updates[-1] - 1]
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), 1e7])
+def test_the_number_of_early_updates_is_checked(value: float):
+    task = opdop.Task.of(opdop.make("queue"), episodes=5)
+    evaluator = Counts(task, radius=0.001, ridge=0.0001)
+    steps = {"step_size": 1.0, "dual_step_size": 0.1, "mixing": 0.0, "dual_bound": 1.0}
+    with pytest.raises(opdop.InvalidParameterError, match="early_updates is"):
+        OPDOP(task, evaluator, **steps, early_updates=value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("states", 10**6), ("states", -1), ("further_updates", -1)])
+def test_a_damaged_state_of_further_updates_is_refused(name: str, value: int):
+    learner = OPDOP.preset(opdop.Task.of(opdop.make("queue"), episodes=5), Counts, "practical")
+    state = learner.state()
+    state[name] = np.full_like(state[name], value)
+    with pytest.raises(opdop.OpdopError, match=r"the saved (states|number of further updates)"):
+        learner.restore(state)

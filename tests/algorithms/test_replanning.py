@@ -10,7 +10,8 @@ import pytest
 
 import opdop
 from opdop import InvalidParameterError, ModelSimulator, OpdopError, TabularPolicy, Task, train
-from opdop.algorithms import Plan, Preset, ReplanningLearner, find
+from opdop.algorithms import Plan, ReplanningLearner, find
+from opdop.algorithms.optimistic import NarrowedSet
 from opdop.algorithms.replan import CertaintyEquivalence, TrustedMeans
 from opdop.confidence import Observations, TabularSet
 from opdop.report.summary.run_summary import RunSummary
@@ -128,7 +129,7 @@ OPTIMISM = [
 def test_the_optimistic_estimate_is_never_below_the_optimum(problem: str, parameters: Any, options: Any):
     cmdp = opdop.make(problem, **parameters)
     for seed in range(3):
-        run = train(cmdp, "optimistic", seed=seed, **{"episodes": 700, **options})
+        run = train(cmdp, "optimistic", preset="certified", seed=seed, **{"episodes": 700, **options})
         assert (run.history["estimated_reward"] >= run.optimum.value - 1e-9).all()
         for i, threshold in enumerate(run.thresholds):
             assert (run.history[f"estimated_utility_{i}"] >= threshold - 1e-9).all()
@@ -165,7 +166,7 @@ def test_replan_is_near_the_optimum_after_ten_thousand_episodes(problem: str, wo
 def test_optimistic_comes_nearer_the_optimum_as_it_sees_more():
     errors = []
     for episodes in (100, 1000, 10_000):
-        last = train("factored", "optimistic", episodes=episodes).last
+        last = train("factored", "optimistic", preset="certified", episodes=episodes).last
         errors.append(abs(last.reward - 2.0) + abs(last.utilities[0] - 3.0))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.05
@@ -173,7 +174,9 @@ def test_optimistic_comes_nearer_the_optimum_as_it_sees_more():
 
 def test_pooling_helps_the_optimistic_learner():
     estimates = [
-        train("media-streaming", "optimistic", episodes=3000, stationary=stationary).history["estimated_reward"][-1]
+        train("media-streaming", "optimistic", preset="certified", episodes=3000, stationary=stationary).history[
+            "estimated_reward"
+        ][-1]
         for stationary in (True, False)
     ]
     assert estimates[0] < estimates[1] - 0.5
@@ -186,7 +189,7 @@ def test_pairs_seen_often_enough_are_trusted_and_others_may_lead_anywhere():
             2, 2, 1, row=[0], successor=[1], seen=[times], thresholds=[0.5], initial=[1.0, 0.0],
             signal_number=[times, 0, 0, 0], signal_sums=np.array([[0.25, 0, 0, 0], [0.25, 0, 0, 0]]) * times,
         )  # fmt: skip
-        means = TrustedMeans(data)
+        means = TrustedMeans(data, least=3)
         assert means.signal_up[0, 0, 0, 0] == up
         assert means.widths.tolist() == [0.0 if times == 3 else 2.0, 2.0, 2.0, 2.0]
     assert data.horizon == one["horizon"]
@@ -216,7 +219,7 @@ def test_where_no_policy_reaches_the_thresholds_the_nearest_is_played():
 # What they refuse, and what they store
 
 
-def test_optimistic_has_no_constants_of_the_paper_or_scaled_ones():
+def test_optimistic_has_no_constants_of_the_paper_and_certified_has_no_parameters():
     task = Task.of(opdop.make("factored"), episodes=30)
     for preset in ("paper", "scaled"):
         with pytest.raises(
@@ -224,7 +227,23 @@ def test_optimistic_has_no_constants_of_the_paper_or_scaled_ones():
         ):
             find("optimistic").build(task, preset)
     with pytest.raises(InvalidParameterError, match="of `optimistic` has no parameter 'radius_scale'; it has no param"):
-        find("optimistic").build(task, Preset("practical", {"radius_scale": 0.1}))
+        find("optimistic").build(task, find("optimistic").preset("certified", {"radius_scale": 0.1}))
+
+
+def test_practical_sets_are_narrower_by_the_scale_and_unvisited_pairs_stay_unknown():
+    cmdp = opdop.make("random-tabular")
+    learner, simulator = find("optimistic").build(Task.of(cmdp, episodes=30, noisy=True)), ModelSimulator(cmdp, seed=0)
+    for _ in range(10):
+        learner.learn(simulator.play(learner.propose()))
+    whole = TabularSet(learner.observations(), 0.05)
+    narrow, seen = NarrowedSet(whole, 0.1), learner.observations().number > 0
+    assert 0 < seen.sum() < seen.size
+    np.testing.assert_allclose(narrow.widths[seen], 0.1 * whole.widths[seen])
+    np.testing.assert_array_equal(narrow.widths[~seen], 2.0)
+    means = learner.observations().signal_means().reshape(whole.signal_up.shape)
+    known = np.broadcast_to(seen.reshape(whole.signal_up.shape[1:]), means.shape)
+    np.testing.assert_allclose((narrow.signal_up - means)[known], 0.1 * (whole.signal_up - means)[known])
+    np.testing.assert_array_equal(narrow.signal_up[~known], 1.0)
 
 
 @pytest.mark.parametrize("preset", ["paper", "certified"])

@@ -87,9 +87,10 @@ def test_products_predictions_and_quadratic_forms(way: Any, seed: int, d: int, p
     way(quadratic_forms)(matrix, phi, pairs, forms)
     np.testing.assert_allclose(forms[:pairs], np.einsum("ip,ik,kp->p", phi, matrix, phi)[:pairs], rtol=1e-11)
     np.testing.assert_array_equal(forms[pairs:], -7.0)
-    products = np.empty(d * d)
+    products, quadratic = np.empty(d * (d + 1) // 2), np.empty((d * (d + 1) // 2, 2))
     way(lstd._multiply_pairs)(x, products)
-    assert way(lstd._dot)(matrix.ravel(), products) == pytest.approx(x @ matrix @ x, rel=1e-11)
+    way(lstd.write_quadratic)(matrix, 1, quadratic)
+    assert products @ quadratic[:, 1] == pytest.approx(x @ matrix @ x, rel=1e-11)
 
     sums = np.ones(pairs + more)
     way(predict)(x, phi, more, pairs, sums)

@@ -39,6 +39,7 @@ class Constants:
     parameters: Mapping[str, float] = field(default_factory=dict)  # the preset's named fields, as used
     dual_total: float = math.inf  # the largest sum of the multipliers
     damping: float = 0.0  # kappa
+    early_updates: float = 1.0  # episode k is followed by this many / k updates, but at least by one
     relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
 
     @property
@@ -165,6 +166,7 @@ def _practical(
     step_scale: float = 1.0,
     dual_step_scale: float = 0.03,
     damping: float = 0.2,
+    early_updates: float = 1.0,
     radius_scale: float = 0.001,
     linear_radius_scale: float = 0.001,
     ridge_scale: float = 0.0001,
@@ -202,6 +204,7 @@ def _practical(
         ridge=ridge_scale,
         damping=damping,
         relative=True,
+        early_updates=early_updates,
         parameters={name: given[name] for name in presets()["practical"]},
     )
 

@@ -31,6 +31,7 @@ from opdop.confidence.row_lists import as_lists
 from opdop.kernels import counts as kernel
 from opdop.kernels import evaluators
 from opdop.kernels.trust import Trust, renew_all
+from opdop.kernels.visits import BallVisits, Visits, renew_balls
 from opdop.model import Episode, InvalidModelError, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.policy import fitting_table
@@ -77,14 +78,14 @@ def no_visits(
     growth: float = 0.0,
     value_doubt: float = 0.0,
     signal_doubt: float = 0.0,
-) -> kernel.Visits:
+) -> Visits:
     """Return the counts of pairs before the first episode, with L = `stages` or H; first_widths and radii are [H].
 
     The numbers after `stages` are those of `opdop.kernels.trust`.
     """
     J, H, S, pairs = 1 + task.num_constraints, task.horizon, task.num_states, task.num_states * task.num_actions
     L = stages or H
-    return kernel.Visits(
+    return Visits(
         touched=np.zeros((H, S), dtype=np.bool_),
         number=np.zeros((L, pairs)),
         sums=np.zeros((J, L, pairs)),
@@ -109,12 +110,12 @@ def no_visits(
     )
 
 
-def no_ball_visits(task: Task, rule: BallRadius) -> kernel.BallVisits:
+def no_ball_visits(task: Task, rule: BallRadius) -> BallVisits:
     """Return the counts of pairs before the first episode, with the confidence sets of a rule."""
     J, H, S, pairs = 1 + task.num_constraints, task.horizon, task.num_states, task.num_states * task.num_actions
     L, M = (1 if pooled else H for pooled in (task.stationary, task.stationary_signals))
     log_sets, signal_log_sets = rule.log_sets(task)
-    return kernel.BallVisits(
+    return BallVisits(
         touched=np.zeros((H, S), dtype=np.bool_),
         number=np.zeros((L, pairs)),
         signal_number=np.zeros((M, pairs)),
@@ -155,7 +156,7 @@ class Counts:
         # q, v and the visits; and a table of transitions where states are few
         check_room(task, 5.0 * J + 5.0 + (S / 2.0 if S <= TABLE_UP_TO else 0.0), "the counts and estimates")
         self.task, self.radius = task, rule
-        visits: kernel.Visits | kernel.BallVisits
+        visits: Visits | BallVisits
         if isinstance(rule, BallRadius):
             visits, unvisited = no_ball_visits(task, rule), np.arange(H, 0, -1.0)
         else:
@@ -206,7 +207,7 @@ class Counts:
     def described(self) -> dict[str, Any]:
         """Return the confidence rule and its numbers as plain data."""
         visits = self._counts.visits
-        if isinstance(visits, kernel.BallVisits):
+        if isinstance(visits, BallVisits):
             numbers = {"log_sets": visits.log_sets, "signal_log_sets": visits.signal_log_sets}
             finite = {name: value for name, value in numbers.items() if value > -math.inf}  # with one state, none
             declared = {"stationary": self.task.stationary, "stationary_signals": self.task.stationary_signals}
@@ -233,7 +234,7 @@ class Counts:
 
     def _check_not_refuted(self) -> None:
         visits = self._counts.visits
-        if isinstance(visits, kernel.BallVisits) and visits.refuted[0]:
+        if isinstance(visits, BallVisits) and visits.refuted[0]:
             sizes = len(visits.signal_number), self.task.num_actions, self.task.num_states
             stage, action, state = np.unravel_index(int(visits.refuted[0]) - 1, sizes)
             where = f"at stage {stage}" if len(visits.signal_number) > 1 else "at all stages together"
@@ -261,7 +262,7 @@ class Counts:
         stage, pair = np.divmod(row, S * A)
         by_state = stage * S * A + (pair % S) * A + pair // S
         starts, successors, numbers = as_lists(visits.number.size, by_state, successor, seen, S)
-        observed = visits.signal_number if isinstance(visits, kernel.BallVisits) else visits.number
+        observed = visits.signal_number if isinstance(visits, BallVisits) else visits.number
         return Observations(
             horizon=task.horizon,
             num_states=S,
@@ -296,15 +297,15 @@ class Counts:
         row, successor, seen = _checked_transitions(state, visits)
         for name in _saved(visits):
             getattr(visits, name)[:] = fitting(state, name, getattr(visits, name))
-        if isinstance(visits, kernel.BallVisits):
-            kernel.renew_balls(visits)
+        if isinstance(visits, BallVisits):
+            renew_balls(visits)
             visits.refuted[:] = 0
         else:
             renew_all(visits, float(self.declared))
         self.q[:], self.v[:] = fitting(state, "q", self.q), fitting(state, "v", self.v)
         self._counts = self._stored(visits, row, successor, seen)
 
-    def _stored(self, visits: kernel.Visits | kernel.BallVisits, row: Ints, successor: Ints, seen: Ints) -> Stored:
+    def _stored(self, visits: Visits | BallVisits, row: Ints, successor: Ints, seen: Ints) -> Stored:
         """Return these transitions (sorted by row) as a table if they are many.
 
         Otherwise return lists with room for as many again and one more episode.
@@ -327,10 +328,10 @@ class Counts:
 _REPLACED = originals(Counts, "evaluate", "observe", "estimates")
 
 
-def _saved(visits: kernel.Visits | kernel.BallVisits) -> tuple[str, ...]:
+def _saved(visits: Visits | BallVisits) -> tuple[str, ...]:
     """Return the names of the arrays that later estimates depend on, beside the transitions."""
     common = "touched", "number", "sums", "lost"
-    return (*common, "signal_number", "upper") if isinstance(visits, kernel.BallVisits) else common
+    return (*common, "signal_number", "upper") if isinstance(visits, BallVisits) else common
 
 
 def _known_visits(task: Task) -> int:
@@ -338,7 +339,7 @@ def _known_visits(task: Task) -> int:
     return task.horizon * max(KNOWN // task.horizon, 1)
 
 
-def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) -> Transitions:
+def _known_transitions(task: Task, visits: Visits | BallVisits) -> Transitions:
     """Return the transitions that are known before the first episode: those of an absorbing state, as if seen often.
 
     Its visits and signals are written into `visits`. So its estimates are right from the start, and the stages that an
@@ -352,10 +353,10 @@ def _known_transitions(task: Task, visits: kernel.Visits | kernel.BallVisits) ->
     visits.touched[:, x] = True
     visits.number[:, pairs] = total // L
     visits.sums[:, :, pairs] = (total // visits.sums.shape[1]) * task.rest[:, None, None]
-    if isinstance(visits, kernel.BallVisits):
+    if isinstance(visits, BallVisits):
         visits.signal_number[:, pairs] = total // len(visits.signal_number)
         visits.upper[:, :, pairs] = task.rest[:, None, None]
-        kernel.renew_balls(visits)
+        renew_balls(visits)
     else:
         renew_all(visits, float(visits.number.sum()))
     rows = (S * A * np.arange(L)[:, None] + pairs).ravel()
@@ -373,7 +374,7 @@ def _transitions(counts: Stored) -> Transitions:
     return row, counts.successors[entry].astype(np.int64), counts.seen[entry].astype(np.int64)
 
 
-def _checked_transitions(state: Mapping[str, NDArray[Any]], visits: kernel.Visits | kernel.BallVisits) -> Transitions:
+def _checked_transitions(state: Mapping[str, NDArray[Any]], visits: Visits | BallVisits) -> Transitions:
     """Return a saved state's transitions; raises OpdopError if they cannot have been observed."""
     size = state["row"].shape if "row" in state else (0,)
     row = fitting(state, "row", np.empty(size, dtype=np.int64))
@@ -398,7 +399,7 @@ def _checked_transitions(state: Mapping[str, NDArray[Any]], visits: kernel.Visit
         raise OpdopError("the saved visits are not equally many at all stages.")
     if number.sum() % len(visits.touched):
         raise OpdopError("the saved visits are not those of whole episodes.")
-    if isinstance(visits, kernel.BallVisits):
+    if isinstance(visits, BallVisits):
         observed = fitting(state, "signal_number", visits.signal_number)
         if not np.array_equal(observed.sum(axis=0), number.sum(axis=0)):
             raise OpdopError("the saved signals were not observed as often as their pairs were visited.")

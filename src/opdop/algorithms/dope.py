@@ -99,8 +99,8 @@ def _paper(task: Task, dual_bound: float | None) -> DopeConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.000001,
-    bonus_scale: float = 0.1,
+    radius_scale: float = 1e-9,
+    bonus_scale: float = 0.051,
     growth: float = GROWTH,
 ) -> DopeConstants:
     """Narrower intervals, a smaller bonus and fewer plans: leaves the baseline soon, no guarantee."""

@@ -84,8 +84,8 @@ def _practical(
     dual_bound: float | None,
     step_scale: float = 30.0,
     dual_step_scale: float = 0.5,
-    radius_scale: float = 0.02,
-    ridge_scale: float = 0.001,
+    radius_scale: float = 0.00222,
+    ridge_scale: float = 6.29e-6,
 ) -> SoftMaxConstants:
     """The theorem's step sizes and a radius of H, times factors that `python -m studies.general` chose."""
     given = {name: value for name, value in locals().items() if name.endswith("_scale")}

@@ -27,13 +27,14 @@ from opdop.algorithms.sizes import (
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
 from opdop.confidence.data import Data
 from opdop.kernels import loops
-from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, improve, move_dual, update_scales
+from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, further_updates, improve, move_dual, update_scales
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_flag, as_number, printable, shown
 
 MakesEvaluator = Callable[..., Evaluator]
 _LARGEST = 1e100  # of a constant
+_MOST_UPDATES = 1e6  # after the first episode
 
 
 class OPDOP:
@@ -61,6 +62,8 @@ class OPDOP:
         damping: kappa, with which the multipliers react to the last violation beside the sum of all.
         relative: whether alpha, eta and kappa are shares of the ranges of Q that were seen, free of units, horizon and
             number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
+        early_updates: early_updates / k updates of policy and multipliers are made for episode k instead of one, as
+            long as that is more, all but one of them before the next episode; with 1 it is Algorithm 1.
         constants: plain data stored with the run; by default the numbers above.
 
     Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
@@ -80,6 +83,7 @@ class OPDOP:
         margin: float = 0.0,
         damping: float = 0.0,
         relative: bool = False,
+        early_updates: float = 1.0,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -103,6 +107,9 @@ class OPDOP:
             raise InvalidParameterError(
                 f"margin is {margin}; expected thresholds plus margin of at most H = {task.horizon}."
             )
+        self.early_updates = _constant("early_updates", early_updates)
+        if self.early_updates > _MOST_UPDATES:
+            raise InvalidParameterError(f"early_updates is {early_updates}; expected at most {_MOST_UPDATES:g}.")
         self.damping, self.relative = numbers["damping"], as_flag("relative", relative)
         if self.dual_total < math.inf and (self.relative or self.damping):
             raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
@@ -111,6 +118,7 @@ class OPDOP:
         if constants is None:
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
+            own |= {} if self.early_updates == 1.0 else {"early_updates": self.early_updates}
             constants = {"preset": "none", **numbers, "relative": self.relative, **own, **task.plan()}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
@@ -121,6 +129,8 @@ class OPDOP:
         self._rates = np.zeros(2 + 2 * task.num_constraints)
         self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
+        self._states = np.zeros(H + 1, dtype=np.int64)  # of the last episode
+        self._further = np.zeros(1, dtype=np.int64)  # updates to be made before the next episode
         self._proposed: TabularPolicy | None = None
 
     @classmethod
@@ -160,6 +170,7 @@ class OPDOP:
             margin=constants.margin if constants.dual_bound else 0.0,
             damping=constants.damping,
             relative=constants.relative,
+            early_updates=constants.early_updates,
             constants=constants.described(task),
             **own,
         )
@@ -172,6 +183,8 @@ class OPDOP:
     def propose(self) -> TabularPolicy:
         """Return pi^k; the same one until `learn` is called."""
         if self._proposed is None:
+            while self._further[0]:
+                self._update_again()
             last, table = self._estimates, self._by_action.copy()
             step_size, mixing = self._find_rates()
             improve(table, by_action(last.q), self.dual, step_size, mixing, last.touched)  # lines 4-6
@@ -195,11 +208,24 @@ class OPDOP:
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
+        self._states[:] = episode.states
+        self._further[0] = further_updates(self.steps, self.episodes - 1)
+
+    def _update_again(self) -> None:
+        """Improve the policy, move the multipliers and evaluate, without another episode."""
+        last, (step_size, mixing) = self._estimates, self._find_rates()
+        improve(self._by_action, by_action(last.q), self.dual, step_size, mixing, last.touched)
+        self._update_dual()
+        estimates = self.evaluator.evaluate(TabularPolicy.trusted(self.policy))
+        self._estimates = check_estimates(estimates, self.task)
+        self._update_scales(self._states)
+        self.utility_estimates[:] = self.estimated_totals()[1:]
+        self._further[0] -= 1
 
     @property
     def steps(self) -> Steps:
         """The constants of the steps, as the kernels take them."""
-        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative)
+        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative, self.early_updates)
 
     def _find_rates(self) -> tuple[float, float]:
         """Find the step sizes of the next episode; return alpha and theta."""
@@ -238,7 +264,7 @@ class OPDOP:
 
     @property
     def policy(self) -> NDArray[np.float64]:
-        """The policy of the last episode, [H, S, A]."""
+        """The policy of the last episode, [H, S, A]; after `propose`, that of the last update."""
         return swapped(self._by_action)
 
     @property
@@ -268,6 +294,8 @@ class OPDOP:
             "integral": self.integral.copy(),
             "scales": self.scales.copy(),
             "utility_estimates": self.utility_estimates.copy(),
+            "states": self._states.copy(),
+            "further_updates": self._further.copy(),
         }
         if self._compiled_evaluator is None:  # a compiled evaluator stores the estimates itself
             last = self._estimates
@@ -283,6 +311,12 @@ class OPDOP:
         scales = fitting(state, "scales", self.scales)
         if not (scales >= LEAST_SCALE).all() or not np.isfinite(scales).all():
             raise OpdopError(f"the saved scales of Q are not numbers of at least {LEAST_SCALE:g}.")
+        states, further = fitting(state, "states", self._states), fitting(state, "further_updates", self._further)
+        if not ((states >= 0) & (states < self.task.num_states)).all():
+            raise OpdopError(f"the saved states of the last episode are not in 0 ... {self.task.num_states - 1}.")
+        if not 0 <= further[0] <= _MOST_UPDATES:
+            raise OpdopError(f"the saved number of further updates is {further[0]}; expected 0 ... {_MOST_UPDATES:g}.")
+        self._states[:], self._further[:] = states, further
         self._by_action[:], self.dual[:] = swapped(policy), dual
         self.integral[:], self.scales[:] = integral, scales
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
@@ -322,15 +356,13 @@ class OPDOP:
         check_estimates(self._estimates, self.task)
         state = evaluator.arrays
         check_state(state, evaluator.q, evaluator.v, self.task)
-        if not self.episodes:
-            uniforms = uniforms[:1]  # Q^0 = 0, even if the evaluator has observed episodes before
         arrays = loops.PrimalDual(
             policy=self._by_action,
             q=evaluator.q,
             v=evaluator.v,
             dual=self.dual,
             utility_estimates=self.utility_estimates,
-            touched=self._estimates.touched,
+            touched=evaluator.estimates.touched,
             thresholds=self.thresholds,
             initial=self.task.initial,
             steps=self.steps,
@@ -339,6 +371,8 @@ class OPDOP:
             played=self.episodes,
             integral=self.integral,
             scales=self.scales,
+            states=self._states,
+            further=self._further,
         )
         done = int(loops.run_episodes(arrays, state, model, uniforms, record))
         self._estimates = evaluator.estimates

@@ -53,7 +53,7 @@ def _paper(task: Task, dual_bound: float | None) -> PrimalDualConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    step_scale: float = 1000.0,
+    step_scale: float = 1700.0,
     dual_step_scale: float = 300.0,
     radius_scale: float = 0.00001,
 ) -> PrimalDualConstants:

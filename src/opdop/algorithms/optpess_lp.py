@@ -85,7 +85,7 @@ def _paper(task: Task, dual_bound: float | None) -> OptPessConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.00001,
+    radius_scale: float = 0.000017,
     bonus_scale: float = 1.0,
     growth: float = GROWTH,
 ) -> OptPessConstants:

@@ -51,9 +51,9 @@ def _paper(task: Task, dual_bound: float | None) -> OptPessPrimalDualConstants:
 def _practical(
     task: Task,
     dual_bound: float | None,
-    radius_scale: float = 0.00001,
-    pessimism_scale: float = 0.00001,
-    dual_step_scale: float = 10.0,
+    radius_scale: float = 3.33e-9,
+    pessimism_scale: float = 1e-6,
+    dual_step_scale: float = 30.0,
 ) -> OptPessPrimalDualConstants:
     """The paper's constants times factors, and pooled visits where the problem is stationary; no guarantee."""
     return OptPessPrimalDualConstants(radius_scale, pessimism_scale, dual_step_scale, pools=True)

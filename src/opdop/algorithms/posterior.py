@@ -108,7 +108,7 @@ def _paper(task: Task, dual_bound: float | None) -> PosteriorConstants:
 
 
 def _practical(
-    task: Task, dual_bound: float | None, prior_visits: float = 0.1, growth: float = GROWTH
+    task: Task, dual_bound: float | None, prior_visits: float = 0.01, growth: float = GROWTH
 ) -> PosteriorConstants:
     """A prior that counts as a few visits, and a draw whenever the episodes have grown by a share."""
     return PosteriorConstants(prior_visits, growth)

@@ -65,9 +65,9 @@ def _practical(
     task: Task,
     dual_bound: float | None,
     step_scale: float = 1000.0,
-    dual_step_scale: float = 300.0,
-    regularisation_scale: float = 0.03,
-    radius_scale: float = 0.00001,
+    dual_step_scale: float = 5290.0,
+    regularisation_scale: float = 0.000529,
+    radius_scale: float = 0.0003,
 ) -> RegularisedConstants:
     """Steps of order 1 / sqrt(K), weights and bonus times factors, pooled visits; no guarantee."""
     tau = regularisation_scale * task.episodes ** (-1.0 / 7.0)

@@ -16,15 +16,15 @@ import numpy as np
 
 from opdop.algorithms.constants import Preset
 from opdop.algorithms.registry import algorithm
-from opdop.algorithms.replanning import Plan, ReplanningLearner
+from opdop.algorithms.replanning import GROWTH, Plan, ReplanningLearner
 from opdop.algorithms.task import Task
 from opdop.confidence import Observations, optimistic_policy
 from opdop.confidence.tabular_set import as_balls
 from opdop.kernels.balls import Balls
 from opdop.model.validation import Floats
 
-LEAST_VISITS = 3
-MARGIN = 0.25
+LEAST_VISITS = 2.0
+MARGIN = 0.000865
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class TrustedMeans:
     """The empirical kernel and signals of rows seen at least `least` times, and anything for other rows."""
 
     observations: Observations
-    least: int = LEAST_VISITS
+    least: float = LEAST_VISITS
     widths: Floats = field(init=False)  # [L*S*A]: 0 or 2
     signal_up: Floats = field(init=False)  # [1+I, M, S, A]
 
@@ -55,7 +55,7 @@ class CertaintyEquivalence:
     they were as spread as totals in [0, H] can be.
     """
 
-    def __init__(self, *, least_visits: int = LEAST_VISITS, margin: float = MARGIN) -> None:
+    def __init__(self, *, least_visits: float = LEAST_VISITS, margin: float = MARGIN) -> None:
         self.least_visits, self.margin = least_visits, margin
 
     def plan(self, data: Observations) -> Plan:
@@ -70,8 +70,24 @@ class CertaintyEquivalence:
         return {"planner": "certainty equivalence", "least_visits": self.least_visits, "margin": self.margin}
 
 
-def _practical(task: Task, dual_bound: float | None) -> None:
-    """It has no proven constants; for a learner with proven confidence sets, use `optimistic`."""
+@dataclass(frozen=True)
+class ReplanConstants:
+    """Visits after which a mean is trusted, the margin, and how often it plans."""
+
+    least_visits: float
+    margin: float
+    growth: float
+
+
+def _practical(
+    task: Task,
+    dual_bound: float | None,
+    least_visits: float = LEAST_VISITS,
+    margin: float = MARGIN,
+    growth: float = GROWTH,
+) -> ReplanConstants:
+    """It has no proven constants; for a learner with proven confidence sets, use `optimistic` with `certified`."""
+    return ReplanConstants(least_visits, margin, growth)
 
 
 @algorithm(
@@ -81,4 +97,6 @@ def _practical(task: Task, dual_bound: float | None) -> None:
 )
 def replan(task: Task, preset: Preset) -> ReplanningLearner:
     """Return the learner."""
-    return ReplanningLearner(task, CertaintyEquivalence(), constants={"preset": preset.name})
+    constants: ReplanConstants = preset.constants(task)
+    planner = CertaintyEquivalence(least_visits=constants.least_visits, margin=constants.margin)
+    return ReplanningLearner(task, planner, growth=constants.growth, constants={"preset": preset.name})

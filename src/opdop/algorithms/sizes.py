@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opdop.algorithms.task import Estimates, Learner, Task
-from opdop.kernels import counts, features, loops, lstd, trust
+from opdop.kernels import counts, features, loops, lstd, trust, visits
 from opdop.kernels.dynamic_programming import count_uniforms
 from opdop.kernels.simd import LANES
 from opdop.kernels.transitions import Dense, count_rows
@@ -19,7 +19,7 @@ _FLOAT = np.dtype(np.float64)
 # The axes of each array that compiled code uses: P = S*A pairs; L and M are 1 or H stages, and R = L*P rows; other
 # small letters are free sizes.
 _AXES: Mapping[type, Mapping[str, str]] = {
-    counts.Visits: {
+    visits.Visits: {
         "touched": "HS",
         "number": "LP",
         "sums": "JLP",
@@ -32,7 +32,7 @@ _AXES: Mapping[type, Mapping[str, str]] = {
         "doubt": "LP",
     },
     trust.Trust: {"first_width": "L", "state_number": "LS", "unvisited": "L", "total": "1"},
-    counts.BallVisits: {
+    visits.BallVisits: {
         "touched": "HS",
         "number": "LP",
         "signal_number": "MP",

@@ -81,16 +81,17 @@ def _practical(
     dual_bound: float | None,
     eta_scale: float = 0.1,
     bonus_scale: float = 0.001,
-    extra_scale: float = 0.001,
+    extra_scale: float = 0.0001,
     margin_scale: float = 0.03,
     frame_scale: float = 0.15,
+    rate_scale: float = 1.0,
 ) -> TripleQConstants:
     """The paper's powers of K, with factors that `python -m studies.general` chose; has no guarantee."""
     given = {name: value for name, value in locals().items() if name.endswith("_scale")}
     H, K = task.horizon, task.episodes
     return TripleQConstants(
         "practical",
-        rate=K**0.2,
+        rate=rate_scale * K**0.2,
         eta=eta_scale * K**0.2,
         bonus=bonus_scale * H,
         extra_bonus=extra_scale * H,

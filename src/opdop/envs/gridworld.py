@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import dijkstra
 
 from opdop.envs.costs import Cost
 from opdop.envs.registry import Parameter, environment
@@ -112,6 +111,8 @@ def _draw_map(seeds: np.random.SeedSequence, size: int, walls: float, hazards: f
 
 def _distances(passable: NDArray[np.bool_]) -> Floats:
     """Return the number of moves from the upper left corner to each cell, infinite if it is cut off; [size, size]."""
+    from scipy.sparse.csgraph import dijkstra  # late: the list of problems imports this file; it loads scipy.linalg
+
     cells = np.arange(passable.size, dtype=np.int32).reshape(passable.shape)  # as dijkstra of SciPy 1.13 takes them
     sideways, downwards = passable[:, :-1] & passable[:, 1:], passable[:-1] & passable[1:]
     tails = np.concatenate([cells[:, :-1][sideways], cells[:-1][downwards]])

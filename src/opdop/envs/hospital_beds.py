@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from scipy import stats
 
 from opdop.envs.costs import Cost
 from opdop.envs.registry import Parameter, environment
@@ -36,6 +35,8 @@ def hospital_beds(
     """
     if occupied > beds:
         raise InvalidParameterError(f"occupied is {occupied}; expected at most the number of beds, {beds}.")
+    from scipy import stats  # late: the list of problems imports this file, and this takes 0.25 s
+
     S, A = beds + 1, planned + 1
     arrivals = stats.poisson(emergencies)
     treated, refused = np.zeros((S, A)), np.zeros((S, A))  # by beds that stay occupied, then by those of the morning

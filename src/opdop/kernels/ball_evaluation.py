@@ -9,8 +9,9 @@ Pairs are laid out by action, a*S + x. All sums are in visits, n times a probabi
 from __future__ import annotations
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import FEW_PAIRS, CountTable, any_touched, by_form, stored_stage
+from opdop.kernels.counts import FEW_PAIRS, CountTable, any_touched, by_form
 from opdop.kernels.parts import overload
+from opdop.kernels.visits import stored_stage
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}

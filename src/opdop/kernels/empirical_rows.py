@@ -5,7 +5,8 @@ from __future__ import annotations
 from numba.extending import overload
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountTable, by_form, stored_stage
+from opdop.kernels.counts import CountTable, by_form
+from opdop.kernels.visits import stored_stage
 
 
 def renew_row(counts, k, x, a, rows):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numba import types
 
-from opdop.kernels import counts, lstd
+from opdop.kernels import counts, lstd, visits
 from opdop.kernels.ball_evaluation import evaluate_ball
 from opdop.kernels.parts import overload
 
@@ -15,7 +15,7 @@ from opdop.kernels.parts import overload
 def _implementation(state, of_counts, of_linear, of_one_hot, of_ball=None):
     """Return the implementation for a state, given as a value or as a Numba type."""
     kind = _kind(state)
-    if of_ball is not None and issubclass(kind, _COUNTS) and _kind(state[0]) is counts.BallVisits:
+    if of_ball is not None and issubclass(kind, _COUNTS) and _kind(state[0]) is visits.BallVisits:
         return of_ball
     by_kind = {
         counts.CountTable: of_counts,

@@ -9,7 +9,15 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
-from opdop.kernels.primal_dual import Steps, empty_room, find_rates, improve_flat, move_dual, update_scales
+from opdop.kernels.primal_dual import (
+    Steps,
+    empty_room,
+    find_rates,
+    further_updates,
+    improve_flat,
+    move_dual,
+    update_scales,
+)
 from opdop.kernels.simd import LANES, add_scaled
 from opdop.kernels.transitions import Transitions, count_rows, push_lanes
 
@@ -42,6 +50,8 @@ class PrimalDual(NamedTuple):
     dual_bound: float
     dual_total: float
     played: int  # episodes before these
+    states: np.ndarray  # [H+1] int64: of the last episode
+    further: np.ndarray  # [1] int64: updates that are made before the next episode is played
 
 
 class Record(NamedTuple):
@@ -190,9 +200,9 @@ def copy_policy(policy, out):
 class Room(NamedTuple):
     """What the loop needs beside the learner's state; made once for many episodes."""
 
-    states: np.ndarray  # [H+1] int64: of the episode
     actions: np.ndarray  # [H] int64
     observed: np.ndarray  # [J, H]
+    estimates: np.ndarray  # [J]: <rho, V>
     rates: np.ndarray  # [2 J]: the steps
     scores: np.ndarray  # of `improve_flat`
     lanes: Lanes
@@ -210,9 +220,9 @@ def run_episodes(learner, evaluator, model, uniforms, record):
     policy, q, B = learner.policy, learner.q, record.waiting.shape[0]
     H, J = policy.shape[0], q.shape[0]
     room = Room(
-        states=np.empty(H + 1, dtype=np.int64),
         actions=np.empty(H, dtype=np.int64),
         observed=np.empty((J, H)),
+        estimates=np.empty(J),
         rates=np.empty(2 * J),
         scores=empty_room(policy),
         lanes=empty_lanes(model),
@@ -228,9 +238,11 @@ def run_episodes(learner, evaluator, model, uniforms, record):
 @njit(cache=True, allocates=False, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given in several layouts too, as views."""
-    states, actions, observed, rates, scores, lanes, totals, measured = room
+    actions, observed, estimates, rates, scores, lanes, totals, measured = room
+    states, further = learner.states, learner.further
     J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
     while done < uniforms.shape[0]:
+        is_played = further[0] == 0
         find_rates(
             learner.steps,
             learner.scales,
@@ -241,18 +253,20 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
             learner.played + done,
             rates,
         )
-        improve_flat(flat_policy, flat_q, learner.dual, rates[0], rates[1], learner.touched, scores)  # lines 4-6
-        play(  # lines 3, 7, 8
-            model.transitions,
-            model.signals,
-            by_state,
-            model.initial,
-            model.noisy,
-            uniforms[done],
-            states,
-            actions,
-            observed,
-        )
+        if learner.played + done > 0:  # Q^0 = 0, even if the evaluator has observed episodes before
+            improve_flat(flat_policy, flat_q, learner.dual, rates[0], rates[1], learner.touched, scores)  # lines 4-6
+        if is_played:
+            play(  # lines 3, 7, 8
+                model.transitions,
+                model.signals,
+                by_state,
+                model.initial,
+                model.noisy,
+                uniforms[done],
+                states,
+                actions,
+                observed,
+            )
         move_dual(  # line 9
             learner.integral,
             learner.thresholds,
@@ -263,16 +277,23 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
             learner.dual,
         )
         evaluate(evaluator, learner.policy, learner.q, learner.v)  # line 10, on the episodes before this one only
-        observe(evaluator, learner.v, states, actions, observed)
+        if is_played:
+            observe(evaluator, learner.v, states, actions, observed)
         if learner.steps.relative:
             update_scales(learner.q, states, learner.played + done, learner.scales)
-
-        average_start(learner.v, learner.initial, record.estimates[done])
+        average_start(learner.v, learner.initial, estimates)
         for i in range(J - 1):
-            learner.utility_estimates[i] = record.estimates[done, 1 + i]
-            record.dual[done, i] = learner.dual[i]
+            learner.utility_estimates[i] = estimates[1 + i]
+        if not is_played:
+            further[0] -= 1
+            continue
+
+        further[0] = further_updates(learner.steps, learner.played + done)
         for j in range(J):
             record.totals[done, j] = np.nan
+            record.estimates[done, j] = estimates[j]
+        for i in range(J - 1):
+            record.dual[done, i] = learner.dual[i]
         if every > 0 and (record.first + done) % every == 0:
             for n in range(flat_policy.shape[0]):
                 waiting[pending, n] = flat_policy[n]

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import Visits, average, clip_value, count_pairs
+from opdop.kernels.counts import average, clip_value
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
+from opdop.kernels.visits import Visits, count_pairs
 
 _EXACT = {"contract"}  # see features.py
 

@@ -254,6 +254,17 @@ class Steps(NamedTuple):
     mixing: float  # theta
     damping: float  # kappa
     relative: bool
+    early_updates: float = 1.0  # episode k is followed by this many / k updates, but at least by one
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def further_updates(steps, played):
+    """Return how many updates follow the episode after `played` ones, beside its own.
+
+    The data grow by the share 1 / k in episode k, so an update is made at least whenever they have grown by the share
+    1 / early_updates. They are as many for a doubling of the data at first as later, and need no further episodes.
+    """
+    return max(math.ceil(steps.early_updates / (played + 1.0)) - 1, 0)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

@@ -15,12 +15,13 @@ from numba.extending import overload
 
 from opdop.kernels import counts as counting
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountLists, CountTable, add_expected, average, stored_stage
+from opdop.kernels.counts import CountLists, CountTable, add_expected, average
 from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
 from opdop.kernels.primal_dual import empty_room, improve_stage, update_dual
 from opdop.kernels.regression import multiply, observe_row, predict, quadratic_forms
+from opdop.kernels.visits import stored_stage
 
 _EXACT = {"contract"}
 

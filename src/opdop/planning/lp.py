@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
 from opdop.model import OpdopError, Problem, TabularCMDP, as_tabular
 from opdop.model.validation import Floats, check_memory
@@ -72,9 +71,9 @@ def occupancy_program(cmdp: TabularCMDP) -> tuple[Any, Floats, Floats]:
 def maximise_reward(flow: Any, inflow: Floats, signals: Floats, thresholds: Floats) -> Any:
     """Return HiGHS's answer to: the largest reward with every utility at its threshold or above."""
     program = {"A_ub": -signals[1:], "b_ub": -thresholds, "A_eq": flow, "b_eq": inflow, "method": "highs-ipm"}
-    result = linprog(-signals[0], **program)
+    result = _linprog(-signals[0], **program)
     if result.status == _INFEASIBLE:  # presolve reports some feasible programs without slack as infeasible
-        result = linprog(-signals[0], **program, options={"presolve": False})
+        result = _linprog(-signals[0], **program, options={"presolve": False})
     return _ended(result)
 
 
@@ -85,7 +84,13 @@ def _solve_slack(cmdp: TabularCMDP, flow: Any, inflow: Floats, signals: Floats) 
     rows = sparse.hstack([sparse.csr_array(-signals[1:]), np.ones((I, 1))])
     flow_and_slack = sparse.hstack([flow, sparse.csr_array((flow.shape[0], 1))])
     bounds = [(0.0, None)] * size + [(None, None)]
-    return _ended(linprog(objective, rows, -cmdp.thresholds, flow_and_slack, inflow, bounds, method="highs-ipm"))
+    return _ended(_linprog(objective, rows, -cmdp.thresholds, flow_and_slack, inflow, bounds, method="highs-ipm"))
+
+
+def _linprog(*arguments: Any, **options: Any) -> Any:
+    from scipy.optimize import linprog  # late: every run imports this file, only checks solve; it takes 0.1 s
+
+    return linprog(*arguments, **options)
 
 
 def _ended(result: Any) -> Any:

@@ -102,16 +102,16 @@ class Recorder:
         """
         totals = self._hold(totals)
         running = self.sums.add(increments(totals, self.optimal_value, self.thresholds))
-        I = len(self.thresholds)
-        worst = violation(running[:, 2 + I : 2 + 2 * I])
-        numbers = self.episodes + 1 + np.arange(len(totals))
+        before, I = self.episodes, len(self.thresholds)
         self.episodes += len(totals)
-        table = np.column_stack([numbers, totals, estimates, dual, running, worst])
         if self._thin_out():
             self.rows = [rows[self._is_kept(rows[:, 0])] for rows in self.rows]
-        wanted = self._is_kept(numbers)
-        if wanted.any():
-            self.rows.append(table[wanted])
+        numbers = np.append(self._numbers(before), self.episodes)  # the last one is needed in any case
+        at = numbers - before - 1
+        worst = violation(running[at, 2 + I : 2 + 2 * I])
+        table = np.column_stack([numbers, totals[at], estimates[at], dual[at], running[at], worst])
+        if len(table) > 1:
+            self.rows.append(table[:-1])
         self.last = table[-1]
 
     def _thin_out(self) -> bool:
@@ -130,14 +130,19 @@ class Recorder:
         kept: NDArray[np.bool_] = after | np.isin(numbers, self.kept)
         return kept
 
-    def _numbers(self) -> NDArray[np.int64]:
-        """Return the episodes that the history keeps now."""
-        after = np.arange(self.planned + self.stride, self.episodes + 1, self.stride)
-        return np.concatenate([self.kept[self.kept <= self.episodes], after])
+    def _numbers(self, before: int = 0) -> NDArray[np.int64]:
+        """Return the episodes after `before` that the history keeps now."""
+        kept = self.kept[slice(*np.searchsorted(self.kept, [before, self.episodes], side="right"))]
+        first = self.planned + max((before - self.planned) // self.stride + 1, 1) * self.stride
+        return np.concatenate([kept, np.arange(first, self.episodes + 1, self.stride)])
 
     def _hold(self, totals: Floats) -> Floats:
         """Replace the totals of unmeasured episodes by those that were measured last."""
-        measured = ~np.isnan(totals[:, 0])
+        missing = np.isnan(totals[:, 0])
+        if not missing.any():
+            self.held = totals[-1].copy()
+            return totals
+        measured = ~missing
         source = np.maximum.accumulate(np.where(measured, np.arange(len(totals)), -1))
         filled = np.where((source >= 0)[:, None], totals[np.maximum(source, 0)], self.held)
         self.held = filled[-1]

@@ -33,8 +33,9 @@ class ModelCheck:
     def episodes(self) -> int:
         """The recommended number of episodes, 1, 2 or 5 times a power of 10 and at least 1,000.
 
-        So many let each reachable pair of state and action be visited 100 times at a stage, if visits were even. On the
-        problems of `studies.recommended`, the average policy was then within `ACCURACY` of the optimum.
+        So many let each reachable pair of state and action be visited 100 times at a stage, if visits were even. On
+        the shipped and random problems of `studies.recommended`, the average policy was then within `ACCURACY` of the
+        optimum.
         """
         wanted = max(1000.0, VISITS * self.reachable * self.solution.cmdp.num_actions)
         unit = 10.0 ** math.floor(math.log10(wanted))
