@@ -29,12 +29,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("settings", nargs="*", help="ALGORITHM[:PRESET][,NAME=VALUE...]")
     parser.add_argument("--lengths", nargs="+", type=int, default=[2_000, 20_000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--draws", nargs="+", type=int, default=[], help="seeds of the problems of each family")
     parser.add_argument("--only", nargs="+", default=[], help="problems whose names begin like this")
     parser.add_argument("--cases", action="store_true", help="also print every problem")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args(arguments)
     results = Results(given.folder / f"{given.half}.jsonl")
-    chosen = tuple(case for case in cases(given.half) if not given.only or case.name.startswith(tuple(given.only)))
+    chosen = tuple(case for case in cases(given.half, given.draws) if not given.only or case.name.startswith(tuple(given.only)))
     lengths = tuple(sorted(given.lengths))
     settings = [Setting(text) for text in given.settings]
     for setting in settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,9 +79,12 @@ class Case:
         return max(float(self.optimum.dual.max()), 1.0)
 
 
-def cases(half: str) -> tuple[Case, ...]:
-    """Return the problems of a half; the shipped ones belong to the validation half."""
-    seeds = TRAINING_SEEDS if half == "training" else VALIDATION_SEEDS
+def cases(half: str, draws: Sequence[int] = ()) -> tuple[Case, ...]:
+    """Return the problems of a half, drawn with other seeds than usual if `draws` says so.
+
+    The shipped problems belong to the validation half.
+    """
+    seeds = tuple(draws) or (TRAINING_SEEDS if half == "training" else VALIDATION_SEEDS)
     drawn = [Case(name, seed) for name in families(half) for seed in (seeds[:1] if name in FIXED else seeds)]
     shipped = [Case(name) for name in opdop.environments()] if half == "validation" else []
     return (*drawn, *shipped)

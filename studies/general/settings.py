@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import opdop
+from opdop.algorithms import recommended
 from studies.general.cases import Case
 
+RECOMMENDED = "recommended"  # what `opdop run` uses where no algorithm is named
 FIRST_EDITION = "opdop:scaled"  # of `practical`
 PLANNED = ("paper", "certified", "scaled")  # presets whose constants depend on the planned number of episodes
 # Algorithms whose `practical` constants depend on it too.
@@ -57,4 +59,5 @@ class Setting:
         options = {"episodes": episodes, "seed": seed, "noisy": case.noisy}
         options |= {"measure_every": max(1, episodes // 4_000), "records": 2_000, "certificates": certificates}
         algorithm = "opdop-lstd" if self.algorithm == "opdop" and case.linear else self.algorithm
+        algorithm = recommended(case.made.learner_features) if algorithm == RECOMMENDED else algorithm
         return opdop.train(case.made, algorithm, preset=self.preset, parameters=self.parameters, **options)

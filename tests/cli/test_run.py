@@ -170,7 +170,7 @@ def test_algorithms_lists_what_there_is() -> None:
     assert [each["name"] for each in record["algorithms"]] == list(opdop.algorithms())
     presets = {each["name"]: each["presets"] for each in record["algorithms"]}
     assert record["presets"] == tables.preset_parameters() == presets["opdop"]
-    assert presets["replan"]["practical"].keys() == {"least_visits", "margin", "growth"}
+    assert presets["replan"]["practical"].keys() >= {"doubt_scale", "margin", "growth"}
     assert record["format"] == "opdop.algorithms/1"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import opdop
 from opdop import Counts, ModelSimulator, TabularCMDP, TabularPolicy, Task
-from opdop.algorithms.replan import TrustedMeans
+from opdop.algorithms.replan import DoubtedMeans, ReplanConstants
 from opdop.confidence import Observations, TabularSet, optimistic_policy, plan_optimistically
 from opdop.confidence.markov_policy import _RememberingOracle
 from opdop.confidence.optimism import OptimisticOracle
@@ -79,7 +79,7 @@ def test_without_width_the_plan_is_the_optimum_of_the_empirical_model():
     P[np.repeat(np.arange(H * S * A), np.diff(data.starts)), data.successors] = data.kernel().probabilities
     signals = data.signal_means().reshape(-1, H, S, A)
     model = TabularCMDP(P.reshape(H, S, A, S), signals[0], signals[1:], data.thresholds, data.initial)
-    policy, mixture = optimistic_policy(TrustedMeans(data, 1), data.thresholds)
+    policy, mixture = optimistic_policy(DoubtedMeans(data, ReplanConstants(doubt_scale=0.0)), data.thresholds)
     assert mixture.totals[0] == pytest.approx(solve(model).value, abs=1e-9)
     np.testing.assert_allclose(evaluate(model, policy).totals, mixture.totals, rtol=0, atol=1e-9)
     assert len(mixture.corners) == 2

@@ -20,7 +20,7 @@ from opdop.algorithms.radius_rules import (
     SpanRadius,
     WeissmanRadius,
 )
-from opdop.algorithms.registry import Algorithm, algorithms, find
+from opdop.algorithms.registry import Algorithm, algorithms, find, recommended
 from opdop.algorithms.replanning import Plan, Planner, ReplanningLearner
 from opdop.algorithms.task import CompiledEvaluator, CompiledLearner, Estimates, Evaluator, Learner, Task
 
@@ -55,6 +55,7 @@ __all__ = [
     "choose",
     "find",
     "presets",
+    "recommended",
 ]
 
 

@@ -112,3 +112,12 @@ def find(name: str) -> Algorithm:
             f"there is no algorithm {shown(name)}; there are {', '.join(known)}.{suggestion(name, known)}"
         )
     return known[name]
+
+
+def recommended(features: Any) -> str:
+    """Return the algorithm that `opdop run` uses and `opdop check` recommends where none is named.
+
+    `features` are those of the linear kernel that a learner is told, or None. docs/practical.md has the comparison that
+    the choice follows from.
+    """
+    return "replan" if features is None else "opdop-lstd"
