@@ -167,6 +167,27 @@ class Tables:
                 for late in (False, True):
                     cells += [self._ratio(name, reference, late), *self._verdicts(name, reference, late)]
                 print(f"| `{name}` | {' | '.join(map(str, cells))} |")
+        others = [name for name in self.algorithms if name != reference]
+        shares = [self._seed_share(name, reference, late) for name in others for late in (False, True)]
+        most = 100.0 * max(shares, default=0.0)
+        print(f"\nOf the variance of these means of logarithms, seeds make {most:.0f} % at most.")
+
+    def _seed_share(self, name: str, reference: str, late: bool) -> float:
+        """Return the share of the variance of the mean logarithm that more seeds would remove.
+
+        That is the mean over the problems of the variance between seeds, to first order, by the variance between
+        problems; problems with one seed are left out.
+        """
+        logs, between = [], []
+        for case in self.runs.cases:
+            costs = [
+                np.array([self.cost(run, case, late=late) for run in self.runs.found(each, case)])
+                for each in (name, reference)
+            ]
+            if min(map(len, costs)) > 1:
+                logs.append(np.log(costs[0].mean() / costs[1].mean()))
+                between.append(sum(each.var(ddof=1) / len(each) / each.mean() ** 2 for each in costs))
+        return float(np.mean(between) / np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
 
     def _ratio(self, name: str, reference: str, late: bool) -> str:
         """Return the geometric mean of the ratios of costs over the problems both cover, with its 95 % interval.
