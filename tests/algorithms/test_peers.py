@@ -110,3 +110,19 @@ def test_oppo_is_optimistic_and_nears_the_optimum_without_constraints():
     best = long.optimum.unconstrained.reward
     lost = [best - run.average.reward for run in (short, long)]
     assert 0.0 <= lost[1] < 0.5 * lost[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_of_every_algorithm_have_the_same_measures_certificate_and_report(name: str, tmp_path: Path):
+    run = train("factored", name, episodes=60)
+    assert {"regret", "violation", "hard_violation"} <= set(run.history.columns)
+    assert float(run.history["regret"][-1]) == pytest.approx(
+        60 * (run.optimum.value - run.average.reward), rel=1e-9, abs=1e-9
+    )
+    certificate = run.certificate("final")
+    values = opdop.evaluate(opdop.make("factored"), run.policy)
+    assert certificate.reward_lower <= values.reward
+    assert certificate.optimum_upper >= run.optimum.value
+    page = opdop.report(run, tmp_path / "run.html").read_text(encoding="utf-8")
+    assert name in page
+    assert "certificate" in page.lower()
