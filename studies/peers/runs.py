@@ -114,8 +114,8 @@ class Comparison:
                 run = self._train(key, algorithm, case, self.episodes(case), seed)
                 self._keep(key, REFUSED if run is None else asdict(measure(run, self.spec["reached"]["share"])))
         key = algorithm, case.name, "certified"
-        wanted = case.seed is None and case.problem != "reservoir" and not self.refuses(algorithm, case)
-        if wanted and key not in self.known:
+        without = self.spec["certified"].get("without", ["reservoir"])
+        if case.problem not in without and key not in self.known and not self.refuses(algorithm, case):
             sizes = int(self.spec["certified"]["sizes"])
             run = self._train(key, algorithm, case, self.episodes(case), 0, certificates=sizes)
             self._keep(key, None if run is None else self._first_certified(run))

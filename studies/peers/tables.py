@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
+from scipy.special import stdtrit
 
+import opdop
 from studies.general.cases import Case
 from studies.peers.runs import REFUSED, Comparison, Measured
 
 LEAST = 1e-6  # a share below this counts as this: an optimal policy has no logarithm
+OPTIMUM = "the exact optimum"
+PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+MEASURES = ("regret", "violation", "hard_violation", "late_regret", "late_violation", "late_hard_violation")
+_BEGIN = re.compile(r"^\d+ problems, of which every algorithm covers", re.MULTILINE)  # of the tables in the page
+
+
+def measure_optimum(case: Case) -> Measured:
+    """Return the measures of runs that play the optimum of a problem in every episode, from its policy's values."""
+    values = opdop.evaluate(case.cmdp, case.optimum.policy)
+    regret, lacking = case.optimum.value - values.reward, float((case.cmdp.thresholds - values.utilities).max())
+    lacking = max(lacking, 0.0)
+    return Measured(1, regret, lacking, lacking, regret, lacking, lacking, reached=1, seconds=0.0)
+
+
+def written(page: str, tables: str) -> str:
+    """Return a page with other tables at its end; raises ValueError if it has none."""
+    begin = _BEGIN.search(page)
+    if begin is None:
+        raise ValueError("the page has no tables of a comparison.")
+    return page[: begin.start()] + tables.strip() + "\n"
 
 
 class Tables:
@@ -37,15 +63,25 @@ class Tables:
             lacking = max(run.late_violation if late else run.violation, 0.0)
         return max(case.cost(regret, lacking) / case.uniform_cost, LEAST)
 
+    def found(self, name: str, case: Case) -> list[Measured]:
+        """Return the measured runs of an algorithm on a problem, or those of the optimum."""
+        return [measure_optimum(case)] if name == OPTIMUM else self.runs.found(name, case)
+
     def share(self, name: str, case: Case, *, late: bool = False, cancels: bool = False) -> float:
         """Return the mean cost of an algorithm on a problem over the seeds."""
-        runs = self.runs.found(name, case)
+        runs = self.found(name, case)
         return float(np.mean([self.cost(run, case, late=late, cancels=cancels) for run in runs]))
 
     def mean_cost(self, name: str, cases: Iterable[Case], *, late: bool = False, cancels: bool = False) -> float:
         """Return the geometric mean of the costs over some problems."""
         shares = [self.share(name, case, late=late, cancels=cancels) for case in cases]
         return float(np.exp(np.mean(np.log(shares))))
+
+    def text(self) -> str:
+        """Return every table."""
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            self.print_all()
+        return printed.getvalue()
 
     def print_all(self) -> None:
         """Print every table."""
@@ -74,30 +110,29 @@ class Tables:
             "\n| algorithm | covers | cost, common | late | where slack cancels | late | cost, all covered | late |\n"
             "|---|--:|--:|--:|--:|--:|--:|--:|"
         )
-        for name in self.algorithms:
-            own = [case for case in self.runs.cases if self.runs.found(name, case)]
+        for name in (OPTIMUM, *self.algorithms):
+            own = [case for case in self.runs.cases if self.found(name, case)]
             ways = ((self.common, False), (self.common, True), (own, False))
             costs = [
                 self.mean_cost(name, group, late=late, cancels=cancels)
                 for group, cancels in ways
                 for late in (False, True)
             ]
-            print(f"| `{name}` | {len(own)} | {' | '.join(f'{cost:.3f}' for cost in costs)} |")
+            print(f"| {_shown(name)} | {len(own)} | {' | '.join(f'{cost:.3f}' for cost in costs)} |")
 
     def _print_measures(self) -> None:
-        measures = ("regret", "violation", "hard_violation", "late_regret", "late_violation", "late_hard_violation")
-        words = [measure.replace("_", " ") for measure in measures]
+        words = [measure.replace("_", " ") for measure in MEASURES]
         print(f"\nMeans over the {len(self.common)} common problems, per episode, in % of H.")
         print(f"\n| algorithm | {' | '.join(words)} |\n|---|" + "--:|" * len(words))
-        for name in self.algorithms:
+        for name in (OPTIMUM, *self.algorithms):
             cells = []
-            for measure in measures:
+            for measure in MEASURES:
                 each = [
-                    np.mean([getattr(run, measure) for run in self.runs.found(name, case)]) / case.cmdp.horizon
+                    np.mean([getattr(run, measure) for run in self.found(name, case)]) / case.cmdp.horizon
                     for case in self.common
                 ]
-                cells.append(f"{100.0 * float(np.mean(each)):.2f}")
-            print(f"| `{name}` | {' | '.join(cells)} |")
+                cells.append(f"{round(100.0 * float(np.mean(each)), 2) + 0.0:.2f}")
+            print(f"| {_shown(name)} | {' | '.join(cells)} |")
 
     def _print_speed(self) -> None:
         print(
@@ -119,13 +154,53 @@ class Tables:
             print(f"| `{name}` | {' | '.join(cells)} |")
 
     def _print_verdicts(self, reference: str = "opdop") -> None:
-        """Print for each algorithm in how many problems it costs less, or more, than the reference with every seed."""
-        print(f"\n| against `{reference}` | cheaper | dearer | undecided | late: cheaper | dearer | undecided |")
-        print("|---|--:|--:|--:|--:|--:|--:|")
+        """Print how many times the reference's cost each algorithm has, and in how many problems it costs less or more.
+
+        A problem counts where every run of one costs less than every run of the other.
+        """
+        heads = ["times its cost (95 %)", "cheaper", "dearer", "undecided"]
+        print(f"\n| against `{reference}` | {' | '.join([*heads, 'late: ' + heads[0], *heads[1:]])} |")
+        print("|---|" + "--:|" * 8)
         for name in self.algorithms:
-            if name != reference:
-                cells = [count for late in (False, True) for count in self._verdicts(name, reference, late)]
+            if name != reference and reference in self.algorithms:
+                cells: list[object] = []
+                for late in (False, True):
+                    cells += [self._ratio(name, reference, late), *self._verdicts(name, reference, late)]
                 print(f"| `{name}` | {' | '.join(map(str, cells))} |")
+        others = [name for name in self.algorithms if name != reference]
+        shares = [self._seed_share(name, reference, late) for name in others for late in (False, True)]
+        most = 100.0 * max(shares, default=0.0)
+        print(f"\nOf the variance of these means of logarithms, seeds make {most:.0f} % at most.")
+
+    def _seed_share(self, name: str, reference: str, late: bool) -> float:
+        """Return the share of the variance of the mean logarithm that more seeds would remove.
+
+        That is the mean over the problems of the variance between seeds, to first order, by the variance between
+        problems; problems with one seed are left out.
+        """
+        logs, between = [], []
+        for case in self.runs.cases:
+            costs = [
+                np.array([self.cost(run, case, late=late) for run in self.runs.found(each, case)])
+                for each in (name, reference)
+            ]
+            if min(map(len, costs)) > 1:
+                logs.append(np.log(costs[0].mean() / costs[1].mean()))
+                between.append(sum(each.var(ddof=1) / len(each) / each.mean() ** 2 for each in costs))
+        return float(np.mean(between) / np.var(logs, ddof=1)) if len(logs) > 1 else 0.0
+
+    def _ratio(self, name: str, reference: str, late: bool) -> str:
+        """Return the geometric mean of the ratios of costs over the problems both cover, with its 95 % interval.
+
+        The interval is Student's for the mean of the logarithms: problems are what varies.
+        """
+        both = [case for case in self.runs.cases if self.runs.found(name, case) and self.runs.found(reference, case)]
+        logs = np.log([self.share(name, case, late=late) / self.share(reference, case, late=late) for case in both])
+        if len(logs) < 2:
+            return ""
+        half = float(stdtrit(len(logs) - 1, 0.975) * logs.std(ddof=1) / np.sqrt(len(logs)))
+        middle, low, high = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
+        return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
     def _verdicts(self, name: str, reference: str, late: bool) -> tuple[int, int, int]:
         cheaper = dearer = undecided = 0
@@ -156,6 +231,10 @@ class Tables:
             return ""
         text = f"{share:.3f}" if share > least else f"**{share:.3f}**"
         return f"{text} / {self.share(name, case, late=True):.3f}"
+
+
+def _shown(name: str) -> str:
+    return name if name == OPTIMUM else f"`{name}`"
 
 
 def _median(values: list[int]) -> str:

@@ -73,7 +73,7 @@ def test_more_pessimism_gives_less_violation_and_the_sum_stays_bounded():
 def test_what_the_theory_does_not_cover_is_refused():
     with pytest.raises(InvalidParameterError, match="counts visits, so it needs finitely many states"):
         train("reservoir", NAME, episodes=5)
-    with pytest.raises(InvalidParameterError, match="is proved for one constraint, and this task has 2"):
+    with pytest.raises(InvalidParameterError, match="is proven for one constraint, and this task has 2"):
         train("queue", NAME, episodes=5)
     task = replace(Task.of(opdop.make("factored"), episodes=5), slater_gap=None)
     with pytest.raises(InvalidParameterError, match="needs to know by how much some policy keeps the constraint"):

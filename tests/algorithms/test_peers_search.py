@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import opdop
 import studies.peers.search as module
 from opdop.algorithms import find
 from studies.general.settings import Setting
-from studies.peers.search import SPEC, Search, named
+from studies.peers.search import FOLDER, SPEC, Search, named
+
+PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
 
 
 def test_every_peer_is_searched_from_a_setting_with_all_parameters_but_how_often_it_plans():
@@ -41,3 +47,27 @@ def test_the_search_moves_one_parameter_at_a_time_to_the_least_cost(tmp_path: Pa
     assert module.named("dope", {"radius_scale": 1e-6, "bonus_scale": 0.1}).text in {
         "dope,radius_scale=1e-06,bonus_scale=0.1"
     }
+
+
+@pytest.mark.parametrize("name", sorted(tomllib.loads(SPEC.read_text(encoding="utf-8"))["start"]))
+def test_the_page_of_a_peer_has_the_recorded_search_and_its_defaults_are_the_first_row(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def unknown(*arguments: object, **options: object) -> None:
+        raise opdop.InvalidParameterError("only recorded runs count here")
+
+    monkeypatch.setattr(Setting, "train", unknown)
+    search = Search(name, tomllib.loads(SPEC.read_text(encoding="utf-8")), FOLDER)
+    search.run()
+    search.print_table()
+    printed = capsys.readouterr().out
+    page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    rows = [line.replace(f"`{name},", "`") for line in printed.splitlines() if line.startswith("| `")]
+    assert rows == [line for line in page.splitlines() if re.match(r"\| `\w+=", line)]
+    assert f"Here {len(search.tried)} settings were tried." in page
+    chosen = dict(each.split("=") for each in rows[0].split("`")[1].split(","))
+    for parameter, default in find(name).presets.parameters("practical").items():
+        found = float(chosen.get(parameter, default))
+        if parameter == "least_visits":  # a number of visits reaches both at the same time
+            found = float(math.ceil(found))
+        assert found == pytest.approx(default, rel=1e-12), parameter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import opdop
 from studies.peers.__main__ import main
 from studies.peers.runs import SPEC, Comparison, measure, present_commit
-from studies.peers.tables import Tables
+from studies.peers.tables import OPTIMUM, PAGE, Tables, measure_optimum, written
 
 SMALL = """
 algorithms = ["opdop", "triple-q", "uniform"]
@@ -82,3 +83,37 @@ def test_where_slack_cancels_the_cost_has_the_violation_instead_of_the_hard_viol
     lacking = run.hard_violation - max(run.violation, 0.0)
     assert lacking > 0.0
     assert difference * case.uniform_cost == pytest.approx(2.0 * case.optimum.dual.sum() * lacking)
+
+
+def test_the_page_has_the_tables_of_the_recorded_runs():
+    page, tables = PAGE.read_text(encoding="utf-8"), Tables(Comparison(SPEC)).text()
+    new = written(page, tables)
+    number = re.compile(r"\d[\d,]*(?:\.\d+)?")
+    assert number.sub("#", page).replace("*", "") == number.sub("#", new).replace("*", "")
+    for here, there in zip(number.findall(page), number.findall(new), strict=True):
+        unit = 10.0 ** -len(here.partition(".")[2]) if "." in here else 0.0  # another machine may round the last digit
+        assert abs(float(here.replace(",", "")) - float(there.replace(",", ""))) <= 1.01 * unit, (here, there)
+
+
+def test_tables_are_written_over_those_of_a_page_and_nothing_else():
+    page = "# A page\n\nWords.\n\n41 problems, of which every algorithm covers 30.\n\n| old |\n"
+    assert written(page, "\n7 problems, of which every algorithm covers 2.\n\n| new |\n") == (
+        "# A page\n\nWords.\n\n7 problems, of which every algorithm covers 2.\n\n| new |\n"
+    )
+    with pytest.raises(ValueError, match="no tables"):
+        written("# A page\n", "tables")
+
+
+def test_the_optimum_is_the_horizon_line(tmp_path: Path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SMALL, encoding="utf-8")
+    comparison = Comparison(spec, tmp_path / "peers.jsonl")
+    case = next(case for case in comparison.cases if case.name == "queue")
+    found = measure_optimum(case)
+    assert abs(found.regret) < 1e-9
+    assert found.hard_violation < 1e-9
+    for name in ("opdop", "uniform"):
+        comparison.fill(name, case)
+    tables = Tables(comparison)
+    assert tables.share(OPTIMUM, case) <= 1e-6 < tables.share("opdop", case)
+    assert "| the exact optimum | 41 | 0.000 |" in tables.text()

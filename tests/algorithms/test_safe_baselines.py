@@ -224,7 +224,7 @@ def test_a_baseline_is_checked():
 def test_what_the_theory_does_not_cover_is_refused(name: str):
     with pytest.raises(InvalidParameterError, match=f"`{name}` counts visits, so it needs finitely many states"):
         train("reservoir", name, episodes=5)
-    with pytest.raises(InvalidParameterError, match=f"`{name}` is proved for one constraint, and this task has 2"):
+    with pytest.raises(InvalidParameterError, match=f"`{name}` is proven for one constraint, and this task has 2"):
         train("queue", name, episodes=5)
     with pytest.raises(InvalidParameterError, match=r"the task has none: give the task baseline=opdop.Baseline"):
         find(name).build(Task.of(opdop.make("factored"), episodes=5))

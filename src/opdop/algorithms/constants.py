@@ -254,6 +254,10 @@ class Preset:
             return preset
         return cls(preset, parameters, dual_bound)
 
+    def used(self) -> dict[str, float]:
+        """Return the preset's parameters as they are used: those given, and the defaults of others."""
+        return {name: self.parameters.get(name, default) for name, default in self.family.parameters(self.name).items()}
+
     def constants(self, task: Task) -> Any:
         """Return the constants for a task: `Constants`, or what the presets of another algorithm compute.
 

@@ -20,7 +20,7 @@ from opdop.algorithms.constants import Preset
 from opdop.algorithms.lstd import LSTD
 from opdop.algorithms.opdop import OPDOP, OPPO, MakesEvaluator
 from opdop.algorithms.saved_state import fitting, prefixed
-from opdop.algorithms.sizes import check_state
+from opdop.algorithms.sizes import check_state, required_proposal
 from opdop.algorithms.task import Evaluator, Task, by_action, swapped
 from opdop.kernels import evaluators
 from opdop.kernels import replay as kernel
@@ -147,9 +147,7 @@ class ContinuousOPDOP(OPDOP):
 
         Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
         """
-        proposed: Any = self._proposed
-        if proposed is None:
-            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        proposed: Any = required_proposal(self._proposed)
         episode = self._checked(episode)
         self._by_action[:] = self._next
         self._update_dual()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts
+from opdop.algorithms.sizes import required_proposal
 from opdop.algorithms.task import Task, swapped
 from opdop.kernels import loops
 from opdop.kernels.empirical_rows import renew_all, renew_visited
@@ -63,8 +64,7 @@ class CountingPeer(CountedLearner):
 
         Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
         """
-        if not self._chosen:
-            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        required_proposal(self._chosen)
         episode = self.task.checked(episode)
         self.counts.observe(episode)
         renew_visited(self.counts.arrays, episode.states, episode.actions, self.peer.rows)

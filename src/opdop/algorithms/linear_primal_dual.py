@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from opdop.algorithms.constants import Preset, bound_multipliers, described
 from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
+from opdop.algorithms.peers import refuse_several
 from opdop.algorithms.radius_rules import BallRadius, FixedRadius, as_ridge
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts, under
-from opdop.algorithms.sizes import as_task, check_room
+from opdop.algorithms.sizes import as_task, check_room, required_proposal
 from opdop.algorithms.task import Task, by_action, swapped
 from opdop.kernels import loops, soft_max_loop
 from opdop.kernels.features import Embedded
@@ -123,10 +124,7 @@ class LinearPrimalDual(CountedLearner):
     def __init__(self, task: Task, constants: SoftMaxConstants) -> None:
         self.task = as_task(task)
         phi = linear_features(task)
-        if task.num_constraints != 1:
-            raise InvalidParameterError(
-                f"`linear-primal-dual` is proven for one constraint, and this task has {task.num_constraints}."
-            )
+        refuse_several("linear-primal-dual", task)
         numbers = {
             name: _constant(name, getattr(constants, name)) for name in ("step_size", "dual_step_size", "radius")
         }
@@ -181,8 +179,7 @@ class LinearPrimalDual(CountedLearner):
 
         Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
         """
-        if self._proposed is None:
-            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        required_proposal(self._proposed)
         episode = self.task.checked(episode)
         loops.average_start(self.counts.v, self.task.initial, self._estimates)
         self._last_dual = self.dual.copy()

@@ -23,6 +23,7 @@ from opdop.algorithms.sizes import (
     check_room,
     check_same_sizes,
     check_state,
+    required_proposal,
 )
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
 from opdop.confidence.data import Data
@@ -196,12 +197,11 @@ class OPDOP:
 
         Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
         """
-        if self._proposed is None:
-            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        proposed = required_proposal(self._proposed)
         episode = self.task.checked(episode)
-        self._by_action[:] = swapped(self._proposed.table)
+        self._by_action[:] = swapped(proposed.table)
         self._update_dual()
-        estimates = self.evaluator.evaluate(self._proposed)  # line 10, on the episodes before this one only
+        estimates = self.evaluator.evaluate(proposed)  # line 10, on the episodes before this one only
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
         self._update_scales(episode.states)

@@ -47,7 +47,7 @@ def dual_step_size(task: Task, dual_bound: float) -> float:
 def _paper(task: Task, dual_bound: float | None) -> PrimalDualConstants:
     """The step sizes and the bonus that the theorem needs; learns very slowly."""
     rho = bound_multipliers(task, dual_bound)
-    return PrimalDualConstants(policy_step_size(task, rho), dual_step_size(task, rho), rho, L1BonusRadius(), {})
+    return PrimalDualConstants(policy_step_size(task, rho), dual_step_size(task, rho), rho, L1BonusRadius())
 
 
 def _practical(
@@ -64,7 +64,6 @@ def _practical(
         dual_step_size=dual_step_scale * dual_step_size(task, rho),
         dual_bound=rho,
         radius=L1BonusRadius(radius_scale, pools=True),
-        parameters={"step_scale": step_scale, "dual_step_scale": dual_step_scale, "radius_scale": radius_scale},
     )
 
 
@@ -80,4 +79,4 @@ def opt_primal_dual(task: Task, preset: Preset) -> OPDOP:
     """
     refuse_continuous("opt-primal-dual", task)
     constants: PrimalDualConstants = preset.constants(task)
-    return constants.learner(task, preset.name, SOURCE)
+    return constants.learner(task, preset, SOURCE)

@@ -96,5 +96,4 @@ def optpess_primal_dual(task: Task, preset: Preset) -> CountingPeer:
         initial=task.initial,
         **numbers,
     )
-    own = {name: getattr(constants, name) for name in preset.family.parameters(preset.name)}
-    return CountingPeer(task, counts, peer, told(task, preset.name, SOURCE, **numbers, **own))
+    return CountingPeer(task, counts, peer, told(task, preset, SOURCE, **numbers))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,9 +51,8 @@ class PrimalDualConstants:
     dual_step_size: float
     dual_bound: float
     radius: Radius
-    parameters: Mapping[str, float]  # of the preset, as used
 
-    def learner(self, task: Task, preset: str, source: str) -> OPDOP:
+    def learner(self, task: Task, preset: Preset, source: str) -> OPDOP:
         """Return the learner that takes these steps with plain means and bonuses, in the loop of Algorithm 1."""
         numbers = {name: getattr(self, name) for name in ("step_size", "dual_step_size", "dual_bound")}
         return OPDOP(
@@ -63,7 +62,7 @@ class PrimalDualConstants:
             dual_step_size=self.dual_step_size,
             mixing=0.0,
             dual_bound=self.dual_bound,
-            constants=told(task, preset, source, **numbers, **self.parameters),
+            constants=told(task, preset, source, **numbers),
         )
 
 
@@ -79,7 +78,7 @@ def refuse_several(name: str, task: Task) -> None:
     """Raise InvalidParameterError if the task has several constraints."""
     if task.num_constraints > 1:
         raise InvalidParameterError(
-            f"`{name}` is proved for one constraint, and this task has {task.num_constraints}; use another algorithm."
+            f"`{name}` is proven for one constraint, and this task has {task.num_constraints}; use another algorithm."
         )
 
 
@@ -164,6 +163,6 @@ def empirical_values(data: Observations, policy: TabularPolicy, signals: Floats 
     return values
 
 
-def told(task: Task, preset: str, source: str, **own: Any) -> dict[str, Any]:
+def told(task: Task, preset: Preset, source: str, **own: Any) -> dict[str, Any]:
     """Return what a run stores of an algorithm: its preset, its paper, its numbers, and what the learner was told."""
-    return {"preset": preset, "source": source, **own, **task.plan()}
+    return {"preset": preset.name, "source": source, **own, **preset.used(), **task.plan()}

@@ -116,6 +116,5 @@ def regularised_primal_dual(task: Task, preset: Preset) -> CountingPeer:
         entropy_bonus=constants.radius.scale * H * math.log(A) * row_width(task),
         **numbers,
     )
-    own = dict(preset.parameters)
-    own = {name: own.get(name, default) for name, default in preset.family.parameters(preset.name).items()}
-    return CountingPeer(task, counts, peer, told(task, preset.name, SOURCE, **numbers, **own, **counts.described()))
+    described = told(task, preset, SOURCE, **numbers, **counts.described())
+    return CountingPeer(task, counts, peer, described)

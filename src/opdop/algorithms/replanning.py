@@ -18,7 +18,7 @@ from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
 from opdop.algorithms.radius_rules import BallRadius
 from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts
-from opdop.algorithms.sizes import as_task, check_room
+from opdop.algorithms.sizes import as_task, check_room, required_proposal
 from opdop.algorithms.task import Task, by_action
 from opdop.confidence import Observations
 from opdop.kernels import fixed_policy_loop, loops
@@ -98,8 +98,7 @@ class ReplanningLearner(CountedLearner):
 
         Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
         """
-        if not self._is_proposed:
-            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        required_proposal(self._is_proposed)
         self.counts.observe(episode)
         self._is_proposed = False
         self.episodes += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from opdop.kernels import counts, features, loops, lstd, trust, visits
 from opdop.kernels.dynamic_programming import count_uniforms
 from opdop.kernels.simd import LANES
 from opdop.kernels.transitions import Dense, count_rows
-from opdop.model import InvalidModelError, InvalidParameterError
+from opdop.model import InvalidModelError, InvalidParameterError, OpdopError
 from opdop.model.validation import check_memory, shown
+
+_Proposed = TypeVar("_Proposed")
 
 _FLOAT = np.dtype(np.float64)
 # The axes of each array that compiled code uses: P = S*A pairs; L and M are 1 or H stages, and R = L*P rows; other
@@ -109,6 +111,13 @@ def as_learner(learner: Any, task: Task) -> Learner:
     check_same_sizes("the learner", getattr(learner, "task", task), task, visitors=visitors)
     found: Learner = learner
     return found
+
+
+def required_proposal(proposed: _Proposed | None) -> _Proposed:
+    """Return what was proposed, a policy or that there is one; raises OpdopError if it is None or False."""
+    if proposed is None or proposed is False:
+        raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+    return proposed
 
 
 def check_room(task: Task, tables: float, what: str) -> None:

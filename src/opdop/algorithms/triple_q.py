@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from opdop.algorithms.constants import Preset, described
 from opdop.algorithms.counted_learner import CountedLearner
 from opdop.algorithms.counts import Counts
+from opdop.algorithms.peers import refuse_continuous, refuse_several
 from opdop.algorithms.radius_rules import BallRadius
 from opdop.algorithms.registry import algorithm
 from opdop.algorithms.saved_state import fitting, fitting_policy, prefixed, restore_counts
-from opdop.algorithms.sizes import as_task, check_room
+from opdop.algorithms.sizes import as_task, check_room, required_proposal
 from opdop.algorithms.task import Task, swapped
 from opdop.kernels import loops, triple_q
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
@@ -119,12 +120,8 @@ class TripleQ(CountedLearner):
 
     def __init__(self, task: Task, constants: TripleQConstants) -> None:
         self.task = as_task(task)
-        if task.is_continuous:
-            raise InvalidParameterError("`triple-q` needs finitely many states, and those of this task are continuous.")
-        if task.num_constraints != 1:
-            raise InvalidParameterError(
-                f"`triple-q` is proven for one constraint, and this task has {task.num_constraints}."
-            )
+        refuse_continuous("triple-q", task)
+        refuse_several("triple-q", task)
         check_room(task, 8.0, "the Q-values and the policy")
         H, S, A = task.horizon, task.num_states, task.num_actions
         self.counts = Counts(task, radius=BallRadius(0.0))  # it only counts
@@ -169,14 +166,13 @@ class TripleQ(CountedLearner):
 
         Raises OpdopError if no policy was proposed, and InvalidModelError if the episode does not fit the task.
         """
-        if self._proposed is None:
-            raise OpdopError("learn() needs an episode played with the policy of propose(): propose first.")
+        proposed = required_proposal(self._proposed)
         episode = self.task.checked(episode)
         triple_q.estimate(self._learner, self._estimates)
         self._dual = self.queue / self._learner.eta
         self.counts.observe(episode)
         triple_q.learn(self._learner, self.episodes, episode.states, episode.actions, episode.signals)
-        self._last = self._proposed.table
+        self._last = proposed.table
         self._proposed = None
         self.episodes += 1
 

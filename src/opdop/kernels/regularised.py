@@ -14,6 +14,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.evaluators import evaluate
+from opdop.kernels.loops import average_start
 from opdop.kernels.primal_dual import improve
 
 
@@ -52,11 +53,7 @@ def choose_regularised(peer, counts, played):
             peer.dual[i] = min(max(moved, 0.0), peer.dual_bound)
     evaluate(counts, peer.policy, peer.q[:J], peer.v[:J])
     _evaluate_entropy(counts, peer)
-    for j in range(J):
-        total = 0.0
-        for x in range(peer.initial.shape[0]):
-            total += peer.initial[x] * peer.v[j, 0, x]
-        peer.estimates[j] = total
+    average_start(peer.v[:J], peer.initial, peer.estimates)
 
 
 @njit(cache=True, fastmath=False)

@@ -66,22 +66,32 @@ def _is_regressions(data):
 
 def estimate_stage(data, learner, h, totals):
     """Write Q of stage h from the data and V of the next stage; totals [J, A*S] is room for sums."""
-    if _is_regressions(data):
-        _linear_stage(
-            data.phi,
-            data.target,
-            data.successors,
-            data.inverse,
-            data.width,
-            learner.q,
-            learner.v,
-            learner.tops[h],
-            learner.radius,
-            h,
-            totals,
-        )
-    else:
-        _one_hot_stage(data, learner, h, totals)
+    (_estimate_linearly if _is_regressions(data) else _estimate_by_counts)(data, learner, h, totals)
+
+
+def _estimate_linearly(data, learner, h, totals):
+    _linear_stage(
+        data.phi,
+        data.target,
+        data.successors,
+        data.inverse,
+        data.width,
+        learner.q,
+        learner.v,
+        learner.tops[h],
+        learner.radius,
+        h,
+        totals,
+    )
+
+
+def _estimate_by_counts(data, learner, h, totals):
+    _one_hot_stage(data, learner, h, totals)
+
+
+@overload(estimate_stage, forceinline=True)
+def _overload_estimate_stage(data, learner, h, totals):
+    return _estimate_linearly if _is_regressions(data) else _estimate_by_counts
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -139,29 +149,6 @@ def _one_hot_stage(data, learner, h, totals):
         q, sums = learner.q[j, h].reshape(pairs), totals[j]
         for pair in range(pairs):
             q[pair] = min(sums[pair] * inverse[pair] + learner.radius * width[pair], top)  # lines 6 to 9
-
-
-@overload(estimate_stage, forceinline=True)
-def _overload_estimate_stage(data, learner, h, totals):
-    def linear(data, learner, h, totals):
-        _linear_stage(
-            data.phi,
-            data.target,
-            data.successors,
-            data.inverse,
-            data.width,
-            learner.q,
-            learner.v,
-            learner.tops[h],
-            learner.radius,
-            h,
-            totals,
-        )
-
-    def one_hot(data, learner, h, totals):
-        _one_hot_stage(data, learner, h, totals)
-
-    return linear if _is_regressions(data) else one_hot
 
 
 @njit(cache=True, fastmath=_EXACT)
