@@ -72,11 +72,27 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_run_prints_what_train_finds() -> None:
     text = " ".join(answered("run", "factored", "--episodes", "2e3", "--seed", "3").split())
-    found = opdop.train("factored", episodes=2000, seed=3)
+    found = opdop.train("factored", "replan", episodes=2000, seed=3)
     assert f"regret {found.regret[-1] / 2000:.4f}" in text
     assert f"hard violation {found.hard_violation[-1] / 2000:.4f}" in text
     assert "The average policy is" in text
     assert "seed 3" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "algorithm"),
+    [
+        (["factored"], "replan"),
+        (["random-mixture"], "opdop-lstd"),
+        (["factored", "--preset", "practical"], "opdop"),
+        (["factored", "--param", "damping=0.4"], "opdop"),
+        (["factored", "--dual-bound", "3"], "opdop"),
+        (["factored", "--algorithm", "oppo"], "oppo"),
+    ],
+)
+def test_without_a_name_the_recommended_algorithm_learns(words: list[str], algorithm: str) -> None:
+    record = json.loads(answered("run", *words, "-k", "20", "--json"))
+    assert record["algorithm"] == algorithm
 
 
 def test_every_setting_has_an_option_that_reaches_the_run(tmp_path: Path) -> None:
@@ -180,7 +196,7 @@ def test_algorithms_lists_what_there_is() -> None:
 def test_folder_has_the_whole_run(kept: Path) -> None:
     assert {file.name for file in kept.iterdir()} == FILES
     loaded = opdop.Run.load(kept)
-    assert same(loaded, opdop.train(opdop.make("queue", throughput=4.0), episodes=600, seed=5))
+    assert same(loaded, opdop.train(opdop.make("queue", throughput=4.0), "replan", episodes=600, seed=5))
     summary = json.loads((kept / "summary.json").read_text(encoding="utf-8"))
     assert summary["regret"]["total"]["model"] == loaded.regret[-1]
 
@@ -248,7 +264,7 @@ def test_plan_and_end_may_differ_and_another_runs_result_is_not_replaced(tmp_pat
 
 
 def test_a_saved_run_is_not_replaced_by_another(tmp_path: Path) -> None:
-    opdop.train("factored", episodes=300, seed=1).save(tmp_path)
+    opdop.train("factored", "replan", episodes=300, seed=1).save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     text = refused("run", "factored", "-k", "300", "--seed", "2", "--out", str(tmp_path))
     assert "run.npz is of another run: its seed is 1, and now it is 2" in text
@@ -366,7 +382,7 @@ def test_interrupted_run_is_resumed_bit_for_bit(number: int, status: int, tmp_pa
     assert 0 < int(child.stderr.split()[3].rstrip(";")) < episodes
     text = answered("run", "--resume", str(folder))
     assert f"saved in {folder}: run.npz" in text
-    assert same(opdop.Run.load(folder), opdop.train("factored", episodes=episodes, certificates=25))
+    assert same(opdop.Run.load(folder), opdop.train("factored", "replan", episodes=episodes, certificates=25))
 
 
 def test_pipe_has_nothing_but_the_result() -> None:

@@ -88,7 +88,8 @@ def test_a_record_of_an_earlier_version_has_the_defaults_of_settings_added_since
 
 @pytest.mark.parametrize(("value", "words"), [(None, []), (True, ["--stationary"]), (False, ["--per-stage"])])
 def test_whether_a_kernel_is_stationary_is_said_by_one_of_two_flags(value: bool | None, words: list[str]):
-    assert RunConfig(problem="factored", episodes=5, stationary=value).command()[5:] == [*words, "--certificates", "0"]
+    command = RunConfig(problem="factored", episodes=5, stationary=value).command()
+    assert command[5:] == ["--episodes", "5", *words, "--certificates", "0"]
 
 
 @pytest.mark.parametrize("change", [{"seed": None}, {"colour": "red"}])

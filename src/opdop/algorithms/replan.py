@@ -41,7 +41,7 @@ class ReplanConstants:
         growth: by which share the episodes grow between two plans.
     """
 
-    doubt_scale: float = 0.01
+    doubt_scale: float = 0.03
     noise_doubt: float = 0.3
     optimistic_init: float = 0.75
     init_growth: float = 0.02

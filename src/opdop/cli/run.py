@@ -32,6 +32,8 @@ _RUN_FILES = ("run.npz", "history.parquet", "figure.svg", "figure.png", "summary
 
 @app.command()
 @with_settings(
+    algorithm="replan, or opdop-lstd if features are known; opdop with --preset, --param or --dual-bound",
+    preset="practical",
     episodes=f"{DEFAULT_EPISODES}, or {_SIMULATOR_EPISODES} if states are continuous or the model is not known",
     certificates=f"{_CERTIFICATES} if they are quick to make, otherwise 0",
 )
@@ -138,15 +140,25 @@ def _asked(name: str, given: dict[str, Any]) -> tuple[RunConfig, Played]:
     parameters = parse(name, given.pop("problem_parameters", []))
     problem = make_trainable(name, **parameters)
     usual = getattr(problem, "usual_episodes", _SIMULATOR_EPISODES)
-    given = {"episodes": usual, "certificates": _usual_certificates(problem, given), **given}
+    given = {"algorithm": _usual_algorithm(problem, given), "episodes": usual, **given}
+    given = {"certificates": _usual_certificates(problem, given), **given}
     return RunConfig(problem=name, problem_parameters=parameters, **given), problem
+
+
+def _usual_algorithm(problem: Played, given: dict[str, Any]) -> str:
+    """Return the algorithm if the user does not name one; a preset or a parameter that is named belongs to `opdop`."""
+    from opdop.algorithms import recommended
+
+    if {"preset", "parameters", "dual_bound"} & given.keys():
+        return str(RunConfig.algorithm)
+    return recommended(getattr(problem, "learner_features", None))
 
 
 def _usual_certificates(problem: Played, given: dict[str, Any]) -> int:
     """Return at how many sizes of the data certificates are recorded if the user does not say it."""
     from opdop.model import Problem
 
-    if problem.num_states == math.inf or "lstd" in given.get("algorithm", ""):
+    if problem.num_states == math.inf or "lstd" in given["algorithm"]:
         return 0
     sizes: Any = problem.tabular() if isinstance(problem, Problem) else problem
     quick = sizes.horizon * sizes.num_states * sizes.num_actions <= _QUICK

@@ -21,7 +21,7 @@ MOST_RECORDS = 10_000_000
 LARGEST_SEED = 2**63 - 1  # the largest integer that JSON readers, Parquet and SQLite agree on
 DEFAULT_EPISODES = 100_000
 # Settings that runs of earlier versions do not have: they have the default.
-BY_PROBLEM = ("episodes", "certificates")  # settings whose default on the command line depends on the problem
+BY_PROBLEM = ("algorithm", "episodes", "certificates")  # their defaults on the command line depend on the problem
 ADDED = ("stationary", "until", "certificates", "evaluation_episodes")
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the clean value; raises InvalidParameterError
@@ -100,7 +100,7 @@ class RunConfig:
     Raises InvalidParameterError for the first setting that is wrong, with what was found and what was expected.
 
     >>> RunConfig(problem="factored", episodes=2000, slater_gap=0.5).command()
-    ['opdop', 'run', 'factored', '--episodes', '2000', '--slater-gap', '0.5', '--certificates', '0']
+    ['opdop', 'run', 'factored', '--algorithm', 'opdop', '--episodes', '2000', '--slater-gap', '0.5', '--certificates', '0']
     >>> RunConfig(problem="factored", failure_probability=0.95)
     Traceback (most recent call last):
     opdop.model.errors.InvalidParameterError: failure_probability is 0.95; expected ... give 0.05.

@@ -70,8 +70,9 @@ def train(
     Args:
         problem: a shipped problem's name, a problem, or a simulator. A simulator continues its own random stream; one
             whose model is not known needs `task`.
-        algorithm: a name from `opdop.algorithms()`, or a learner of your own. "doubling:opdop" restarts `opdop` with
-            twice the plan whenever the plan ends, for an unknown number of episodes.
+        algorithm: a name from `opdop.algorithms()`, or a learner of your own; `opdop run` uses "replan" where none is
+            named. "doubling:opdop" restarts `opdop` with twice the plan whenever the plan ends, for an unknown number
+            of episodes.
         episodes: the number of episodes to play now.
         seed: the same seed gives the same run, bit for bit.
         preset: where the constants come from.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from opdop.algorithms import recommended
 from opdop.model import Problem, TabularPolicy
 from opdop.model.display import worth
 from opdop.planning import occupancy
@@ -26,8 +27,8 @@ class ModelCheck:
 
     @property
     def algorithm(self) -> str:
-        """The recommended algorithm: least squares where the kernel has features, counts otherwise."""
-        return "opdop" if self.solution.problem.learner_features is None else "opdop-lstd"
+        """The recommended algorithm: least squares where the kernel has features, otherwise a learner that plans."""
+        return recommended(self.solution.problem.learner_features)
 
     @property
     def episodes(self) -> int:
