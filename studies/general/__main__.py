@@ -35,7 +35,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args(arguments)
     results = Results(given.folder / f"{given.half}.jsonl")
-    chosen = tuple(case for case in cases(given.half, given.draws) if not given.only or case.name.startswith(tuple(given.only)))
+    drawn, beginnings = cases(given.half, given.draws), tuple(given.only)
+    chosen = tuple(case for case in drawn if not beginnings or case.name.startswith(beginnings))
     lengths = tuple(sorted(given.lengths))
     settings = [Setting(text) for text in given.settings]
     for setting in settings:

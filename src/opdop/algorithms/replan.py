@@ -53,10 +53,10 @@ class ReplanConstants:
 class DoubtedMeans:
     """The empirical kernel and signals, somewhat better where pairs were seen seldom, and far better where never.
 
-    With the doubt D of a pair, log2+(m / (A n)) / n for n visits (`opdop.kernels.trust`), its row is within `doubt_scale`
-    D of the empirical one in L1. Random signals are `noise_doubt` sqrt(D) above their means, the index of MOSS (Audibert
-    and Bubeck 2009). A pair that was never visited may lead to any state; its signals are the largest of
-    `optimistic_init` and the upper quartile of the means of others, and `init_growth` D.
+    The doubt of a pair with n visits is D = log2+(m / (A n)) / n (`opdop.kernels.trust`). Its row is within
+    `doubt_scale` D of the empirical one in L1. Random signals are `noise_doubt` sqrt(D) above their means, the index of
+    MOSS (Audibert and Bubeck 2009). A pair that was never visited may lead to any state; its signals are the larger of
+    `optimistic_init` and the upper quartile of the means of others, and `init_growth` D more.
     """
 
     observations: Observations

@@ -99,8 +99,8 @@ class RunConfig:
 
     Raises InvalidParameterError for the first setting that is wrong, with what was found and what was expected.
 
-    >>> RunConfig(problem="factored", episodes=2000, slater_gap=0.5).command()
-    ['opdop', 'run', 'factored', '--algorithm', 'opdop', '--episodes', '2000', '--slater-gap', '0.5', '--certificates', '0']
+    >>> " ".join(RunConfig(problem="factored", episodes=2000, slater_gap=0.5).command())
+    'opdop run factored --algorithm opdop --episodes 2000 --slater-gap 0.5 --certificates 0'
     >>> RunConfig(problem="factored", failure_probability=0.95)
     Traceback (most recent call last):
     opdop.model.errors.InvalidParameterError: failure_probability is 0.95; expected ... give 0.05.
