@@ -15,18 +15,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numba.extending
 from numba import _dynfunc
 from numba.core import codegen, types
+from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
+from numba.core.typing.templates import AbstractTemplate, infer_global
 
 
 class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """LLVM code that is optimised and linked into its callers, and never made into machine code."""
+
+    loops = True  # without a loop of its own, a part is optimised in its callers only: they would do all of it again
+
+    def _optimize_final_module(self) -> None:
+        if self.loops:
+            super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -42,6 +49,7 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
@@ -90,7 +98,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _numba_type_(self) -> Any:
         """Numba's type of this function, where another one calls it."""
         if self._part is None:
-            self._part = numba.njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **self.options)(self.py_func)
+            self._part = _as_part(self.py_func, self.options)
         return types.Dispatcher(self._part)
 
 
@@ -105,11 +113,61 @@ def as_kernel(compiled: Any, options: dict[str, Any]) -> Any:
 def overload(
     function: Callable[..., Any], *, fastmath: Any = False, allocates: bool = True, forceinline: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Return Numba's decorator `overload` for a function; implementations are parts of the kernels that call them.
+    """Return a decorator for what chooses, by the types of the arguments, which function is called for this one.
 
-    `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`, and `forceinline` as for Numba's.
+    It may choose a kernel, another function with a choice, or a plain function, which is compiled as a part with these
+    options: `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`, and `forceinline` as for Numba's. With
+    Numba's own `overload` one more function is compiled for each choice, and again for other options of a caller.
     """
     options = {"fastmath": fastmath, "_nrt": allocates, "error_model": "numpy", "forceinline": forceinline}
-    wrapping = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    decorator: Callable[[Callable[..., Any]], Any] = numba.extending.overload(function, jit_options=options | wrapping)
-    return decorator
+
+    def decorate(choose: Callable[..., Any]) -> Callable[..., Any]:
+        class Choice(AbstractTemplate):  # type: ignore[misc]
+            key = function
+
+            def generic(self, arguments: Any, named: Any) -> Any:
+                found = choose(*arguments, **named)
+                if found is None:
+                    return None
+                self.type_of_chosen = _type_of(found, options)
+                return self.type_of_chosen.get_call_type(self.context, arguments, named)
+
+            def get_impl_key(self, signature: Any) -> Any:
+                return self.type_of_chosen.get_impl_key(signature)
+
+        _choices[function] = types.Function(Choice)
+        infer_global(function, _choices[function])
+        return choose
+
+    return decorate
+
+
+def in_kernels(function: Callable[..., Any]) -> Any:
+    """Let kernels call a plain function too, as one of their parts; called from Python it stays as it is.
+
+    For what makes room for a kernel: made by NumPy, it takes no time to compile.
+    """
+    _chosen[function] = _as_part(function, {"fastmath": False, "_nrt": True, "error_model": "numpy"})
+    vars(function)["_numba_type_"] = types.Dispatcher(_chosen[function])
+    return function
+
+
+_choices: dict[Callable[..., Any], Any] = {}  # Numba's types of the functions with a choice
+_chosen: dict[Callable[..., Any], Any] = {}  # the parts that plain functions have become
+
+
+def _type_of(found: Any, options: dict[str, Any]) -> Any:
+    """Return Numba's type of a function that was chosen."""
+    if isinstance(found, Kernel):
+        return found._numba_type_
+    if found in _choices:
+        return _choices[found]
+    if found not in _chosen:
+        _chosen[found] = _as_part(found, options)
+    return types.Dispatcher(_chosen[found])
+
+
+def _as_part(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return a function with `njit(**options)`, for other compiled functions only."""
+    alone = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**{**options, **alone})(function)
