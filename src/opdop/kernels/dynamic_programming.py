@@ -18,7 +18,13 @@ _BLOCK = 64  # states whose expectations are computed together
 # Arrays are filled and copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
 
 
-@in_kernels
+def for_reading(array):
+    """Return a contiguous array that cannot be written, without a copy if there is one: kernels compile for it once."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def evaluate(transitions, signals, policy, v):
     """Evaluate all signals [J, L, S, A] of a policy [H, S, A] backwards into v [J, D, S].
 
@@ -26,7 +32,7 @@ def evaluate(transitions, signals, policy, v):
     ends in v[:, 0].
     """
     J, _, _, A = signals.shape
-    evaluate_in(transitions, signals, policy, v, np.empty((J, _BLOCK * A)))
+    evaluate_in(transitions, for_reading(signals), for_reading(policy), v, np.empty((J, _BLOCK * A)))
 
 
 @njit(cache=True, allocates=False, fastmath=False)
@@ -51,7 +57,7 @@ def evaluate_in(transitions, signals, policy, v, ahead):
                 v[j, h % D, x] = mean
 
 
-@in_kernels
+@in_kernels()
 def act_greedily(transitions, signals, horizon, weights, second, slack):
     """Maximise the weighted sum of signals by backward induction, carrying every signal's own value along.
 
@@ -166,7 +172,7 @@ def visit_by_actions_in(transitions, actions, num_actions, initial, d):
                 push(transitions, row, d[h : h + 1, x : x + 1], d[h + 1 : h + 2])
 
 
-@in_kernels
+@in_kernels()
 def count_uniforms(horizon, num_signals, noisy):
     """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
     return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)

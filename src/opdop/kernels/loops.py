@@ -67,7 +67,7 @@ class Record(NamedTuple):
     occupancy: np.ndarray  # [H, S, A]: sum of the measured policies' occupancies
 
 
-@in_kernels
+@in_kernels()
 def measure(model, policies, weight, occupancy, totals):
     """Write the exact expected totals [B, J] of at most `LANES` policies [B, H, A, S] in one reading of the model.
 
@@ -85,14 +85,14 @@ class Lanes(NamedTuple):
     sums: np.ndarray  # [J, LANES]
 
 
-@in_kernels
+@in_kernels()
 def empty_lanes(model):
     """Return room for measuring policies of a model."""
     J, _, S, A = model.signals.shape
     return Lanes(_aligned(S), _aligned(S), _aligned(_BLOCK * A), _aligned(J))
 
 
-@in_kernels
+@in_kernels()
 def _aligned(n):
     """Return zeros [n, LANES] of which each row is one cache line: rows across two take several times as long."""
     raw = np.zeros(n * LANES + LANES)
@@ -233,7 +233,7 @@ def run_episodes(learner, evaluator, model, uniforms, record):
     return _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, polished=True, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given flat too, as views."""
     actions, observed, estimates, rates, scores, lanes, totals, measured = room

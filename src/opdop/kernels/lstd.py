@@ -91,7 +91,7 @@ def bonus(radius, form):
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
 
 
-@in_kernels
+@in_kernels(forceinline=True)
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     J = q.shape[0]
@@ -148,7 +148,7 @@ def _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u):
                 average(q[j, h], policy[h], x, after, v[j, h])  # line 12
 
 
-@in_kernels
+@in_kernels(forceinline=True)
 def observe_linear(state, v, states, actions, observed):
     """Add one episode to the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
     J, S = observed.shape[0], v.shape[2]
@@ -204,7 +204,7 @@ def _narrow(varphi, along, growth, reach, width):
         width[pair] -= reach[pair] * reach[pair] * scale
 
 
-@in_kernels
+@in_kernels(forceinline=True)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     _, A, S = policy.shape
@@ -272,7 +272,7 @@ def write_quadratic(matrix, pair, quadratic):
             n += 1
 
 
-@in_kernels
+@in_kernels(forceinline=True)
 def observe_one_hot(state, v, states, actions, observed):
     """Add one episode to the regressions of the pairs that it visited."""
     _observe_pairs(state, v, states, actions, observed, np.empty(v.shape[2]))
