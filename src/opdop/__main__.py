@@ -1,16 +1,19 @@
 """The program `opdop`, also run by `python -m opdop`."""
 
+import gc
 import os
 import signal
 import sys
 
 INTERRUPTED = 130  # exit status
+GARBAGE = 100_000  # new objects after which Python looks for cycles: it does so every 700 otherwise, also in imports
 
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it quietly at any time, also while modules are being imported."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
+    gc.set_threshold(GARBAGE)
     from opdop.cli import app
 
     for stream in (sys.stdout, sys.stderr):

@@ -41,6 +41,7 @@ from tests.support.compiled_episodes import advance
 from tests.support.plain_learner import random_episodes
 from tests.support.plain_linear import FAMILIES, LinearSketch, PlainLSTD, Seen, certified_radii, linear_sketch, log_det
 from tests.support.same_runs import assert_same, bits
+from tests.support.sources import source_of
 from tests.support.strategies import SEEDS, Array
 
 CLOSE = {"rtol": 0, "atol": 1e-9}
@@ -290,8 +291,8 @@ def test_compiled_kernels_equal_their_source(family: str):
     for episode in random_episodes(0, 8, sketch.sizes):
         one.evaluate(policy)
         one.observe(episode)
-        evaluate.py_func(two.arrays, by_action(policy.table), two.q, two.v)
-        observe.py_func(two.arrays, two.v, episode.states, episode.actions, episode.signals)
+        source_of(evaluate)(two.arrays, by_action(policy.table), two.q, two.v)
+        source_of(observe)(two.arrays, two.v, episode.states, episode.actions, episode.signals)
     for name, mine in one.state().items():
         np.testing.assert_allclose(mine, two.state()[name], rtol=0, atol=1e-12, err_msg=name)
 

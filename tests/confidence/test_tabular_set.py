@@ -70,10 +70,10 @@ def test_without_width_the_optimistic_optimum_is_the_optimum_of_the_empirical_mo
     )  # fmt: skip
     confidence = TabularSet(exact)
     object.__setattr__(confidence, "widths", np.zeros(H * S * A))
-    balls = confidence.balls(np.zeros(1 + I))
-    balls.probabilities[:] = sketch.P.reshape(-1, S)[row, successor]
+    probabilities = sketch.P.reshape(-1, S)[row, successor]
+    probabilities.setflags(write=False)
     oracle = OptimisticOracle(confidence)
-    oracle._balls = balls
+    oracle._balls = confidence.balls(np.zeros(1 + I))._replace(probabilities=probabilities)
     assert plan_optimistically(oracle).upper == pytest.approx(solve(sketch.build()).value, abs=1e-7)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opdop import TabularCMDP
 from opdop.kernels import dynamic_programming
+from tests.support.sources import source_of
 from tests.support.strategies import (
     SEEDS,
     Array,
@@ -28,8 +29,8 @@ EXACT = {"rtol": 0, "atol": 1e-12}
 
 
 def both(kernel: Any) -> tuple[Any, Any]:
-    """Return a kernel as compiled and as the Python function it was compiled from."""
-    return kernel, kernel.py_func
+    """Return a function with compiled kernels and with their Python source."""
+    return kernel, source_of(kernel)
 
 
 def stored(sketch: Sketch) -> tuple[Any, Array, Array]:
@@ -178,11 +179,11 @@ def test_play_equals_its_source_and_a_plain_walk(case: tuple[Sketch, Array], see
     transitions, signals, initial = stored(sketch)
     H, _, _, I = sketch.sizes
     uniforms = np.random.default_rng(seed).random(dynamic_programming.count_uniforms(H, 1 + I, noisy))
-    assert len(uniforms) == dynamic_programming.count_uniforms.py_func(H, 1 + I, noisy)
+    by_action = table.transpose(0, 2, 1)
     x, truth = walk_plainly(sketch, table, noisy, uniforms)
     for kernel in both(dynamic_programming.play):
         states, actions, observed = np.full(H + 1, -1), np.full(H, -1), np.full((1 + I, H), np.nan)
-        kernel(transitions, signals, table, initial, noisy, uniforms, states, actions, observed)
+        kernel(transitions, signals, by_action, initial, noisy, uniforms, states, actions, observed)
         np.testing.assert_array_equal(states, x)
         np.testing.assert_array_equal(observed, truth)
 

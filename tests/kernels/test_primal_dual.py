@@ -24,6 +24,7 @@ from opdop.kernels.primal_dual import (
     update_dual,
     update_scales,
 )
+from tests.support.sources import source_of
 from tests.support.strategies import SEEDS, Array
 
 E = math.e
@@ -31,7 +32,7 @@ E = math.e
 
 def both(kernel: Any) -> list[Any]:
     """Return a kernel as compiled and as the Python function it was compiled from."""
-    return [pytest.param(kernel, id="compiled"), pytest.param(kernel.py_func, id="source")]
+    return [pytest.param(kernel, id="compiled"), pytest.param(source_of(kernel), id="source")]
 
 
 def improved(
@@ -145,7 +146,7 @@ def test_improve_equals_exact_fractions(step: tuple[Array, Array, Array, float, 
 
 @given(steps())
 def test_compiled_improve_equals_its_source(step: tuple[Array, Array, Array, float, float]):
-    np.testing.assert_allclose(improved(*step), improved(*step, kernel=improve.py_func), rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(improved(*step), improved(*step, kernel=source_of(improve)), rtol=1e-14, atol=1e-300)
 
 
 @given(steps())

@@ -161,10 +161,11 @@ class ReplanningLearner(CountedLearner):
         counts, plan = self.counted(), self._plan
         table = np.ascontiguousarray(plan.policy.table)
         totals, masses = np.full((1, len(plan.estimates)), np.nan), np.zeros(table.shape)
+        policy = by_action(table)
         if record.measure_every:
-            loops.measure(model, by_action(table)[None], 1.0, masses, totals)
+            loops.measure(model, policy[None], 1.0, masses, totals)
         played = fixed_policy_loop.run_policy(
-            table, counts, model, uniforms, totals[0], masses, plan.estimates, plan.dual, record
+            policy, counts, model, uniforms, totals[0], masses, plan.estimates, plan.dual, record
         )
         self.episodes += int(played)
         return int(played)

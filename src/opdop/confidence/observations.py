@@ -138,6 +138,7 @@ class Observations:
     @cached_property
     def _kernel(self) -> Sparse:
         share = self.seen / np.repeat(self.number, np.diff(self.starts))
+        share.setflags(write=False)
         return Sparse(self.starts, self.successors, share)
 
     def with_thresholds(self, thresholds: Any) -> Observations:

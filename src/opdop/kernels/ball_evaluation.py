@@ -24,15 +24,9 @@ def evaluate_ball(counts, policy, q, v):
     compiled(counts, policy, q, v)
 
 
-@overload(evaluate_ball, allocates=False, forceinline=True)
+@overload(evaluate_ball)
 def _overload_evaluate_ball(counts, policy, q, v):
-    def of_table(counts, policy, q, v):
-        _evaluate_table(counts, policy, q, v)
-
-    def of_lists(counts, policy, q, v):
-        _evaluate_lists(counts, policy, q, v)
-
-    return by_form(counts, of_table, of_lists)
+    return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)

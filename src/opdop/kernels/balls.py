@@ -98,7 +98,7 @@ def rank_states(balls, v):
         balls.rank[order[place]] = place
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def move_mass(balls, first_row, count, v, out):
     """Add to out [J, count] what the best members of some rows' balls gain over their centres, in expectations of v.
 
@@ -143,7 +143,7 @@ def move_mass(balls, first_row, count, v, out):
             _take_by_rank(rank, slots, mine, chances, best, moved, v, out, n)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def split_mass(half, unseen, chance):
     """Return how much mass goes outside a list and how much to the best of the list, which has `chance` already.
 
@@ -152,7 +152,7 @@ def split_mass(half, unseen, chance):
     return unseen, max(min(half, 1.0 - chance) - unseen, 0.0)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def best_possible(balls, row):
     """Return the best of a row's possible successors, by the ranks."""
     if balls.possible_starts.shape[0] == 1:
@@ -160,7 +160,7 @@ def best_possible(balls, row):
     return best_of(balls.possible[balls.possible_starts[row] : balls.possible_starts[row + 1]], balls.rank)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def best_of(states, rank):
     """Return the best of some states, by the ranks."""
     best = np.int64(states[0])
@@ -170,7 +170,7 @@ def best_of(states, rank):
     return best
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def chance_of(y, successors, probabilities):
     """Return the probability of a state in a list of ascending successors; 0 if it is not in it."""
     low, high = 0, successors.shape[0]
@@ -185,7 +185,7 @@ def chance_of(y, successors, probabilities):
     return 0.0
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _take_in_order(order, chances, best, moved, v, out, n):
     """Take mass from the worst states but the best one; the list has all states."""
     left = moved
@@ -200,7 +200,7 @@ def _take_in_order(order, chances, best, moved, v, out, n):
                 return
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _take_by_search(rank, mine, chances, best, moved, v, out, n):
     """Take mass from the worst successors of a list but the best state, finding the next one each time."""
     left, before = moved, rank.shape[0]
@@ -220,7 +220,7 @@ def _take_by_search(rank, mine, chances, best, moved, v, out, n):
                 return
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _take_by_rank(rank, slots, mine, chances, best, moved, v, out, n):
     """The same, with the list put at its ranks among all states; slots are -1 before and after."""
     for k in range(mine.shape[0]):

@@ -25,7 +25,7 @@ class Boxes(NamedTuple):
     order: np.ndarray  # [S] int64, room: the states from the best to the worst
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def expect_in_boxes(boxes, first_row, count, v, out):
     """Write the expectations of v [J, S] under the best members of some rows into out [J, count].
 

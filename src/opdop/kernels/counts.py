@@ -63,15 +63,9 @@ def evaluate(counts, policy, q, v):
     (_evaluate_table if isinstance(counts, CountTable) else _evaluate_lists)(counts, policy, q, v)
 
 
-@overload(evaluate, allocates=False, forceinline=True)
+@overload(evaluate)
 def _overload_evaluate(counts, policy, q, v):
-    def of_table(counts, policy, q, v):
-        _evaluate_table(counts, policy, q, v)
-
-    def of_lists(counts, policy, q, v):
-        _evaluate_lists(counts, policy, q, v)
-
-    return by_form(counts, of_table, of_lists)
+    return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -314,6 +308,7 @@ def observe(counts, states, actions, observed):
     (_table_observe if isinstance(counts, CountTable) else _lists_observe)(counts, states, actions, observed)
 
 
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _table_observe(counts, states, actions, observed):
     seen, S = counts.seen, counts.seen.shape[1]
     for h in range(actions.shape[0]):
@@ -321,6 +316,7 @@ def _table_observe(counts, states, actions, observed):
     count_visits(counts.visits, states, actions, observed)
 
 
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _lists_observe(counts, states, actions, observed):
     S, (stages, pairs) = counts.visits.touched.shape[1], counts.visits.number.shape
     for h in range(actions.shape[0]):
@@ -353,7 +349,7 @@ def _count_transition(counts, row, y):
     counts.taken[1] += 1
 
 
-@overload(observe, allocates=False, forceinline=True)
+@overload(observe)
 def _overload_observe(counts, states, actions, observed):
     return by_form(counts, _table_observe, _lists_observe)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import in_kernels
 from opdop.kernels.transitions import count_rows, draw, draw_next, empty_values, expect, prepare, push
 
 _BLOCK = 64  # states whose expectations are computed together
@@ -17,17 +18,29 @@ _BLOCK = 64  # states whose expectations are computed together
 # Arrays are filled and copied by loops here, never as a[:] = b: Numba needs seconds to compile the latter.
 
 
-@njit(cache=True, fastmath=False)
+def for_reading(array):
+    """Return a contiguous array that cannot be written, without a copy if there is one: kernels compile for it once."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def evaluate(transitions, signals, policy, v):
     """Evaluate all signals [J, L, S, A] of a policy [H, S, A] backwards into v [J, D, S].
 
     D = H + 1 keeps every stage (v[:, h] is stage h); D = 2 keeps only what the recursion needs, and stage 0
     ends in v[:, 0].
     """
+    J, _, _, A = signals.shape
+    evaluate_in(transitions, for_reading(signals), for_reading(policy), v, np.empty((J, _BLOCK * A)))
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def evaluate_in(transitions, signals, policy, v, ahead):
+    """Evaluate as `evaluate` does; ahead [J, _BLOCK * A] is room."""
     J, L, S, A = signals.shape
     H, D = policy.shape[0], v.shape[1]
     rows = count_rows(transitions)
-    ahead = np.empty((J, _BLOCK * A))
     for j in range(J):
         for x in range(S):
             v[j, H % D, x] = 0.0
@@ -44,21 +57,32 @@ def evaluate(transitions, signals, policy, v):
                 v[j, h % D, x] = mean
 
 
-@njit(cache=True, fastmath=False)
+@in_kernels()
 def act_greedily(transitions, signals, horizon, weights, second, slack):
     """Maximise the weighted sum of signals by backward induction, carrying every signal's own value along.
 
     Among the actions within `slack` of the best, the one with the largest `second` weighted sum is taken, then
     the first. Returns actions [H, S] and the values v [J, S] of stage 0 under them.
     """
+    J, _, S, A = signals.shape
+    actions = np.empty((horizon, S), dtype=np.int32)
+    v, other = empty_values(transitions, J, S), empty_values(transitions, J, S)
+    q, score = np.empty((J, _BLOCK * A)), np.empty(_BLOCK * A)
+    act_greedily_in(transitions, signals, horizon, weights, second, slack, actions, v, other, q, score)
+    return actions, v if horizon % 2 == 0 else other
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def act_greedily_in(transitions, signals, horizon, weights, second, slack, actions, v, following, q, score):
+    """Do what `act_greedily` does, in given room; the values of stage 0 end in v if the horizon is even.
+
+    q is [J, _BLOCK * A], and score [_BLOCK * A].
+    """
     J, L, S, A = signals.shape
     rows = count_rows(transitions)
-    actions = np.empty((horizon, S), dtype=np.int32)
-    v, following = empty_values(transitions, J, S), empty_values(transitions, J, S)
     for j in range(J):
         for x in range(S):
             v[j, x] = 0.0
-    q, score = np.empty((J, _BLOCK * A)), np.empty(_BLOCK * A)
     for h in range(horizon - 1, -1, -1):
         v, following = following, v
         first_row = (h * S * A) % rows
@@ -69,17 +93,16 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
             for pair in range(states * A):
                 score[pair] = 0.0
             for j in range(J):
-                signal = signals[j, h % L].ravel()[first * A : (first + states) * A]
+                signal = signals[j, h % L].reshape(S * A)[first * A : (first + states) * A]
                 _add_signal(signal, weights[j], q[j], score)
             for n in range(states):
                 a = _choose(score[n * A : (n + 1) * A], slack, q[:, n * A : (n + 1) * A], second)
                 actions[h, first + n] = a
                 for j in range(J):
                     v[j, first + n] = q[j, n * A + a]
-    return actions, v
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, allocates=False, fastmath={"contract"})
 def _add_signal(signal, weight, q, score):
     """Add a signal to its expectation ahead, and its weighted value to the score; all over the same pairs."""
     for pair in range(signal.shape[0]):
@@ -87,7 +110,7 @@ def _add_signal(signal, weight, q, score):
         score[pair] += weight * q[pair]
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _choose(score, slack, q, second):
     """Return the action with the largest score [A]; among those within `slack` of it, the best for `second`."""
     best, chosen = score[0], 0
@@ -105,13 +128,19 @@ def _choose(score, slack, q, second):
     return chosen
 
 
-@njit(cache=True, fastmath=False)
 def visit(transitions, policy, initial):
     """Return the probabilities d [H, S] of being in each state at each stage under a policy [H, S, A]."""
     H, S, A = policy.shape
-    rows = count_rows(transitions)
     d = np.zeros((H, S))
-    masses = np.empty((S * A, 1))
+    visit_in(transitions, policy, initial, d, np.empty((S * A, 1)))
+    return d
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def visit_in(transitions, policy, initial, d, masses):
+    """Write the same into d [H, S], which is 0; masses [S*A, 1] is room."""
+    H, S, A = policy.shape
+    rows = count_rows(transitions)
     for x in range(S):
         d[0, x] = initial[x]
     for h in range(H - 1):
@@ -119,15 +148,20 @@ def visit(transitions, policy, initial):
             for a in range(A):
                 masses[x * A + a, 0] = d[h, x] * policy[h, x, a]
         push(transitions, (h * S * A) % rows, masses, d[h + 1 : h + 2])
+
+
+def visit_by_actions(transitions, actions, num_actions, initial):
+    """Return the same as `visit` for a deterministic policy, actions [H, S]."""
+    d = np.zeros(actions.shape)
+    visit_by_actions_in(transitions, actions, num_actions, initial, d)
     return d
 
 
-@njit(cache=True, fastmath=False)
-def visit_by_actions(transitions, actions, num_actions, initial):
-    """Return the same as `visit` for a deterministic policy, actions [H, S]."""
+@njit(cache=True, allocates=False, fastmath=False)
+def visit_by_actions_in(transitions, actions, num_actions, initial, d):
+    """Write the same into d [H, S], which is 0."""
     H, S = actions.shape
     rows = count_rows(transitions)
-    d = np.zeros((H, S))
     for x in range(S):
         d[0, x] = initial[x]
     for h in range(H - 1):
@@ -136,10 +170,9 @@ def visit_by_actions(transitions, actions, num_actions, initial):
             if d[h, x] > 0.0:
                 row = first_row + x * num_actions + actions[h, x]
                 push(transitions, row, d[h : h + 1, x : x + 1], d[h + 1 : h + 2])
-    return d
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@in_kernels()
 def count_uniforms(horizon, num_signals, noisy):
     """Return how many uniforms one episode takes: first state, then action and next state of each stage, then noise."""
     return 1 + 2 * horizon + (num_signals * horizon if noisy else 0)
@@ -147,7 +180,7 @@ def count_uniforms(horizon, num_signals, noisy):
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def play_in(model, policy, uniforms, states, actions, observed):
-    """Play one episode of a `loops.Model` with policy [H, S, A], as `play` does."""
+    """Play one episode of a `loops.Model` with policy [H, A, S], as `play` does."""
     play(
         model.transitions,
         model.signals,
@@ -163,7 +196,7 @@ def play_in(model, policy, uniforms, states, actions, observed):
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def play(transitions, signals, policy, initial, noisy, uniforms, states, actions, observed):
-    """Play one episode: fill states [H+1], actions [H] and observed signals [J, H] from the uniforms.
+    """Play one episode of policy [H, A, S]: fill states [H+1], actions [H] and signals [J, H] from the uniforms.
 
     A noisy signal is 0 or 1 with the given mean.
     """
@@ -174,7 +207,7 @@ def play(transitions, signals, policy, initial, noisy, uniforms, states, actions
     first_row, stage = 0, 0  # h * S * A % rows and h % L, without dividing
     for h in range(H):
         x = states[h]
-        a = draw(policy[h, x], uniforms[1 + 2 * h])
+        a = draw(policy[h, :, x], uniforms[1 + 2 * h])
         actions[h] = a
         states[h + 1] = draw_next(transitions, first_row + x * A + a, uniforms[2 + 2 * h])
         for j in range(J):

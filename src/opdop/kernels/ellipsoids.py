@@ -41,14 +41,14 @@ class BlockEllipsoids(NamedTuple):
     num_actions: int
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def integrate_values(ellipsoids, v):
     """Store v [J, S] and the features phi_v of all pairs."""
     store_values(ellipsoids.values, v)
     integrate_all(ellipsoids.form, ellipsoids.values, ellipsoids.phi)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def store_values(values, v):
     """Copy v [J, S] into values [J, 1, S]."""
     for j in range(v.shape[0]):
@@ -86,14 +86,14 @@ def expect_in_blocks(blocks, first_row, count, out):
         keep_in_range(weights, values, best, worst, largest, smallest, out, n)
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def stage_and_pair(row, A, S):
     """Return the stage of row (h*S + x)*A + a, and its pair by action, a*S + x."""
     h, pair = row // (S * A), row % (S * A)
     return h, (pair % A) * S + pair // A
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def find_extremes(weights, values):
     """Return the best and the worst state by the weighted sum of values [J, 1, S], and the sums there."""
     best, worst, largest, smallest = 0, 0, -math.inf, math.inf
@@ -108,7 +108,7 @@ def find_extremes(weights, values):
     return best, worst, largest, smallest
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _expect(features, theta, inverse, radius, weights, x, out, n):
     """Write features [J, d] @ theta~ for the member theta~ of the ellipsoid that is best for the weighted sum."""
     J, d = features.shape
@@ -132,7 +132,7 @@ def _expect(features, theta, inverse, radius, weights, x, out, n):
         out[j, n] = total
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def keep_in_range(weights, values, best, worst, largest, smallest, out, n):
     """Replace an expectation beyond the largest or the smallest value by that value: all mass on one state."""
     total = 0.0

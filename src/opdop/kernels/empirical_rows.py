@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numba.extending import overload
-
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import CountTable, by_form
+from opdop.kernels.parts import overload
 from opdop.kernels.visits import stored_stage
 
 

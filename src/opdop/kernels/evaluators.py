@@ -39,21 +39,9 @@ def evaluate(state, policy, q, v):
     found(state, policy, q, v)
 
 
-@overload(evaluate, allocates=False, forceinline=True)
+@overload(evaluate)
 def _overload_evaluate(state, policy, q, v):
-    def of_counts(state, policy, q, v):
-        counts.evaluate(state, policy, q, v)
-
-    def of_linear(state, policy, q, v):
-        lstd.evaluate_linear(state, policy, q, v)
-
-    def of_one_hot(state, policy, q, v):
-        lstd.evaluate_one_hot(state, policy, q, v)
-
-    def of_ball(state, policy, q, v):
-        evaluate_ball(state, policy, q, v)
-
-    return _implementation(state, of_counts, of_linear, of_one_hot, of_ball)
+    return _implementation(state, counts.evaluate, lstd.evaluate_linear, lstd.evaluate_one_hot, evaluate_ball)
 
 
 def observe(state, v, states, actions, observed):
@@ -62,21 +50,12 @@ def observe(state, v, states, actions, observed):
 
 
 def _count(state, v, states, actions, observed):
-    counts.observe_episode(state, states, actions, observed)
+    counts.observe(state, states, actions, observed)
 
 
 @overload(observe, allocates=False, forceinline=True)
 def _overload_observe(state, v, states, actions, observed):
-    def of_counts(state, v, states, actions, observed):
-        counts.observe(state, states, actions, observed)
-
-    def of_linear(state, v, states, actions, observed):
-        lstd.observe_linear(state, v, states, actions, observed)
-
-    def of_one_hot(state, v, states, actions, observed):
-        lstd.observe_one_hot(state, v, states, actions, observed)
-
-    return _implementation(state, of_counts, of_linear, of_one_hot)
+    return _implementation(state, _count, lstd.observe_linear, lstd.observe_one_hot)
 
 
 def is_full(state):
@@ -90,7 +69,4 @@ def _never_full(state):
 
 @overload(is_full, allocates=False, forceinline=True)
 def _overload_is_full(state):
-    def of_counts(state):
-        return counts.is_full(state)
-
-    return _implementation(state, of_counts, _never_full, _never_full)
+    return _implementation(state, counts.is_full, _never_full, _never_full)

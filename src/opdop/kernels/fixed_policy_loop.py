@@ -11,7 +11,7 @@ from opdop.kernels.dynamic_programming import play_in
 
 @njit(cache=True, fastmath=False)
 def run_policy(policy, counts, model, uniforms, totals, masses, estimates, dual, record):
-    """Play policy [H, S, A] on uniforms [n, ...] and count the episodes; return how many were played.
+    """Play policy [H, A, S] on uniforms [n, ...] and count the episodes; return how many were played.
 
     The policy's exact totals [J] and its occupancy, masses [H, S, A], are the same in every episode; so are the plan's
     estimates [J] and multipliers [I]. It stops early when the counts must make room.

@@ -9,6 +9,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
+from opdop.kernels.parts import in_kernels
 from opdop.kernels.primal_dual import (
     Steps,
     empty_room,
@@ -66,7 +67,7 @@ class Record(NamedTuple):
     occupancy: np.ndarray  # [H, S, A]: sum of the measured policies' occupancies
 
 
-@njit(cache=True, fastmath=False)
+@in_kernels()
 def measure(model, policies, weight, occupancy, totals):
     """Write the exact expected totals [B, J] of at most `LANES` policies [B, H, A, S] in one reading of the model.
 
@@ -84,14 +85,14 @@ class Lanes(NamedTuple):
     sums: np.ndarray  # [J, LANES]
 
 
-@njit(cache=True, fastmath=False)
+@in_kernels()
 def empty_lanes(model):
     """Return room for measuring policies of a model."""
     J, _, S, A = model.signals.shape
     return Lanes(_aligned(S), _aligned(S), _aligned(_BLOCK * A), _aligned(J))
 
 
-@njit(cache=True, fastmath=False)
+@in_kernels()
 def _aligned(n):
     """Return zeros [n, LANES] of which each row is one cache line: rows across two take several times as long."""
     raw = np.zeros(n * LANES + LANES)
@@ -210,7 +211,6 @@ class Room(NamedTuple):
     measured: np.ndarray  # [B] int64: their episodes
 
 
-@njit(cache=True, fastmath=False)
 def run_episodes(learner, evaluator, model, uniforms, record):
     """Play and learn from episodes on uniforms [n, ...]; return how many were played.
 
@@ -229,15 +229,13 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         totals=np.empty((B, J)),
         measured=np.empty(B, dtype=np.int64),
     )
-    by_state, waiting = policy.transpose(0, 2, 1), record.waiting.reshape(B, policy.size)
-    return _run_episodes(
-        learner, evaluator, model, uniforms, record, room, by_state, policy.ravel(), q.ravel(), waiting
-    )
+    flat_policy, flat_q, waiting = policy.reshape(-1), q.reshape(-1), record.waiting.reshape(B, policy.size)
+    return _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
-def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, flat_policy, flat_q, waiting):
-    """Play and learn in given room; the policy and q are given in several layouts too, as views."""
+@njit(cache=True, allocates=False, polished=True, fastmath=False)
+def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting):
+    """Play and learn in given room; the policy and q are given flat too, as views."""
     actions, observed, estimates, rates, scores, lanes, totals, measured = room
     states, further = learner.states, learner.further
     J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
@@ -259,7 +257,7 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, by_state, f
             play(  # lines 3, 7, 8
                 model.transitions,
                 model.signals,
-                by_state,
+                learner.policy,
                 model.initial,
                 model.noisy,
                 uniforms[done],

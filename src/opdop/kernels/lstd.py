@@ -14,6 +14,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import average, clip_value
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
+from opdop.kernels.parts import in_kernels
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import Visits, count_pairs
 
@@ -90,7 +91,7 @@ def bonus(radius, form):
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
 
 
-@njit(cache=True, fastmath=_EXACT)
+@in_kernels(forceinline=True)
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     J = q.shape[0]
@@ -147,7 +148,7 @@ def _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u):
                 average(q[j, h], policy[h], x, after, v[j, h])  # line 12
 
 
-@njit(cache=True, fastmath=_EXACT)
+@in_kernels(forceinline=True)
 def observe_linear(state, v, states, actions, observed):
     """Add one episode to the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
     J, S = observed.shape[0], v.shape[2]
@@ -203,7 +204,7 @@ def _narrow(varphi, along, growth, reach, width):
         width[pair] -= reach[pair] * reach[pair] * scale
 
 
-@njit(cache=True, fastmath=_EXACT)
+@in_kernels(forceinline=True)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
     _, A, S = policy.shape
@@ -271,7 +272,7 @@ def write_quadratic(matrix, pair, quadratic):
             n += 1
 
 
-@njit(cache=True, fastmath=_EXACT)
+@in_kernels(forceinline=True)
 def observe_one_hot(state, v, states, actions, observed):
     """Add one episode to the regressions of the pairs that it visited."""
     _observe_pairs(state, v, states, actions, observed, np.empty(v.shape[2]))

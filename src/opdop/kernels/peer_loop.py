@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import overload
 
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import is_full, observe
@@ -11,6 +10,7 @@ from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.empirical_rows import renew_visited
 from opdop.kernels.measuring import wait_for_measurement
 from opdop.kernels.optpess import OptPess, choose_greedily
+from opdop.kernels.parts import overload
 from opdop.kernels.regularised import Regularised, choose_regularised
 
 
@@ -21,13 +21,7 @@ def choose_policy(peer, counts, played):
 
 @overload(choose_policy)
 def _overload_choose_policy(peer, counts, played):
-    def greedily(peer, counts, played):
-        choose_greedily(peer, counts, played)
-
-    def regularised(peer, counts, played):
-        choose_regularised(peer, counts, played)
-
-    return {OptPess: greedily, Regularised: regularised}[peer.instance_class]
+    return {OptPess: choose_greedily, Regularised: choose_regularised}[peer.instance_class]
 
 
 @njit(cache=True, fastmath=False)
@@ -46,7 +40,7 @@ def run_peer(peer, counts, model, uniforms, record, played, chosen):
     while done < uniforms.shape[0]:
         if done > 0 or not chosen:
             choose_policy(peer, counts, played + done)
-        play_in(model, peer.policy.transpose(0, 2, 1), uniforms[done], states, actions, observed)
+        play_in(model, peer.policy, uniforms[done], states, actions, observed)
         observe(counts, states, actions, observed)
         renew_visited(counts, states, actions, peer.rows)
         for j in range(J):

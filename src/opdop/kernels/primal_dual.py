@@ -12,6 +12,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import any_touched
+from opdop.kernels.parts import in_kernels
 
 # The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300
@@ -66,7 +67,7 @@ def settled(weight, scale):
     return max(weight * scale, PROBABILITY_FLOOR)
 
 
-@njit(cache=True, fastmath=False)
+@in_kernels()
 def improve(policy, q, dual, step_size, mixing, touched):
     """Turn pi^{k-1} into pi^k in place: mix with the uniform policy, then step along Q_r + sum_i Y_i Q_{g_i}.
 
@@ -76,7 +77,7 @@ def improve(policy, q, dual, step_size, mixing, touched):
     improve_flat(policy.ravel(), q.ravel(), dual, step_size, mixing, touched, empty_room(policy))
 
 
-@njit(cache=True, fastmath=False)
+@in_kernels()
 def empty_room(policy):
     """Return room [2, n] for `improve_flat` with a policy [H, A, S]: for scores, and for one number of each state."""
     _, A, S = policy.shape

@@ -66,10 +66,10 @@ def _is_regressions(data):
 
 def estimate_stage(data, learner, h, totals):
     """Write Q of stage h from the data and V of the next stage; totals [J, A*S] is room for sums."""
-    (_estimate_linearly if _is_regressions(data) else _estimate_by_counts)(data, learner, h, totals)
+    (_regress_stage if _is_regressions(data) else _one_hot_stage)(data, learner, h, totals)
 
 
-def _estimate_linearly(data, learner, h, totals):
+def _regress_stage(data, learner, h, totals):
     _linear_stage(
         data.phi,
         data.target,
@@ -83,15 +83,6 @@ def _estimate_linearly(data, learner, h, totals):
         h,
         totals,
     )
-
-
-def _estimate_by_counts(data, learner, h, totals):
-    _one_hot_stage(data, learner, h, totals)
-
-
-@overload(estimate_stage, forceinline=True)
-def _overload_estimate_stage(data, learner, h, totals):
-    return _estimate_linearly if _is_regressions(data) else _estimate_by_counts
 
 
 @njit(cache=True, fastmath=_EXACT)
@@ -151,6 +142,11 @@ def _one_hot_stage(data, learner, h, totals):
             q[pair] = min(sums[pair] * inverse[pair] + learner.radius * width[pair], top)  # lines 6 to 9
 
 
+@overload(estimate_stage, forceinline=True)
+def _overload_estimate_stage(data, learner, h, totals):
+    return _regress_stage if _is_regressions(data) else _one_hot_stage
+
+
 @njit(cache=True, fastmath=_EXACT)
 def evaluate_softly(data, learner):
     """Write Q, the soft-max policy of Q_r + Y Q_g, and V of all stages, backwards."""
@@ -193,15 +189,9 @@ def _linear_observe(data, states, actions, observed):
     counting.observe(data.counts, states, actions, observed)
 
 
-@overload(observe, forceinline=True)
+@overload(observe)
 def _overload_observe(data, states, actions, observed):
-    def linear(data, states, actions, observed):
-        _linear_observe(data, states, actions, observed)
-
-    def one_hot(data, states, actions, observed):
-        counting.observe(data, states, actions, observed)
-
-    return linear if _is_regressions(data) else one_hot
+    return _linear_observe if _is_regressions(data) else counting.observe
 
 
 @njit(cache=True, fastmath=False)
@@ -217,13 +207,11 @@ def is_full(data):
 
 @overload(is_full)
 def _overload_is_full(data):
-    def linear(data):
-        return counting.is_full(data.counts)
+    return _linear_is_full if _is_regressions(data) else counting.is_full
 
-    def one_hot(data):
-        return counting.is_full(data)
 
-    return linear if _is_regressions(data) else one_hot
+def _linear_is_full(data):
+    return counting.is_full(data.counts)
 
 
 @njit(cache=True, fastmath=False)
@@ -245,11 +233,10 @@ def run_soft_max(learner, data, model, uniforms, record):
     actions = np.empty(H, dtype=np.int64)
     observed = np.empty((J, H))
     waiting = np.zeros(1 + record.waiting.shape[0], dtype=np.int64)
-    by_state = learner.policy.transpose(0, 2, 1)
     done = 0
     while done < uniforms.shape[0]:
         evaluate_softly(data, learner)  # lines 4 to 12, on the episodes before this one
-        play_in(model, by_state, uniforms[done], states, actions, observed)  # lines 3 and 13 to 15
+        play_in(model, learner.policy, uniforms[done], states, actions, observed)  # lines 3 and 13 to 15
         average_start(learner.v, learner.initial, record.estimates[done])
         record.dual[done, 0] = learner.dual[0]
         observe(data, states, actions, observed)

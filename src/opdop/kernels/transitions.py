@@ -150,7 +150,7 @@ def _boxes_expect(transitions, first_row, count, v, out):
     expect_in_boxes(transitions, first_row, count, v, out)
 
 
-@overload(expect, fastmath=_SUMS)
+@overload(expect, fastmath=_SUMS, allocates=False)
 def _overload_expect(transitions, first_row, count, v, out):
     sets = _balls_expect, _ellipsoids_expect, _blocks_expect, _boxes_expect
     return _by_form(transitions, _dense_expect, _sparse_expect, *sets)
@@ -179,7 +179,7 @@ def _blocks_prepare(transitions, v):
     store_values(transitions.values, v)
 
 
-@overload(prepare)
+@overload(prepare, allocates=False)
 def _overload_prepare(transitions, v):
     sets = _balls_prepare, _ellipsoids_prepare, _blocks_prepare, _balls_prepare
     return _by_form(transitions, _nothing_to_prepare, _nothing_to_prepare, *sets)

@@ -116,11 +116,10 @@ def run_triple_q(learner, counts, played, model, uniforms, record, last):
     actions = np.empty(H, dtype=np.int64)
     observed = np.empty((2, H))
     waiting = np.zeros(1 + record.waiting.shape[0], dtype=np.int64)
-    by_state = learner.policy.transpose(0, 2, 1)
     done = 0
     while done < uniforms.shape[0]:
         # lines 4, 7 and 8: no Q of a stage changes before the stage, so that the policy is that of all stages
-        play_in(model, by_state, uniforms[done], states, actions, observed)
+        play_in(model, learner.policy, uniforms[done], states, actions, observed)
         estimate(learner, record.estimates[done])
         record.dual[done, 0] = learner.queue[0] / learner.eta
         observe(counts, states, actions, observed)

@@ -148,12 +148,6 @@ def count_visits(visits, states, actions, observed):
     (_count_ball_visits if isinstance(visits, BallVisits) else _count_visits)(visits, states, actions, observed)
 
 
-@overload(count_visits, allocates=False, forceinline=True)
+@overload(count_visits)
 def _overload_count_visits(visits, states, actions, observed):
-    def of_ball(visits, states, actions, observed):
-        _count_ball_visits(visits, states, actions, observed)
-
-    def of_bonus(visits, states, actions, observed):
-        _count_visits(visits, states, actions, observed)
-
-    return of_ball if visits.instance_class is BallVisits else of_bonus
+    return _count_ball_visits if visits.instance_class is BallVisits else _count_visits

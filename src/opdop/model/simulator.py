@@ -138,8 +138,9 @@ class ModelSimulator:
         actions = np.empty(cmdp.horizon, dtype=np.int64)
         signals = np.empty((1 + cmdp.num_constraints, cmdp.horizon))
         (uniforms,) = self.draw(1)
+        by_action = table.transpose(0, 2, 1)
         dynamic_programming.play(
-            cmdp.transitions, cmdp.signals, table, cmdp.initial, self.noisy, uniforms, states, actions, signals
+            cmdp.transitions, cmdp.signals, by_action, cmdp.initial, self.noisy, uniforms, states, actions, signals
         )
         return Episode(states, actions, signals)
 

@@ -240,7 +240,12 @@ def best_corner(
     first = np.asarray(weights, dtype=np.float64)
     slack = ROUNDING * horizon * float(np.abs(first).sum())
     actions, v = dynamic_programming.act_greedily(
-        transitions, signals, horizon, first, np.asarray(second, dtype=np.float64), slack
+        transitions,
+        dynamic_programming.for_reading(signals),
+        horizon,
+        first,
+        np.asarray(second, dtype=np.float64),
+        slack,
     )
     return Corner(actions, initial(v) if callable(initial) else v @ initial)
 

@@ -1,0 +1,99 @@
+"""Facts about functions that kernels call: chosen by the types of the arguments, or plain in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from opdop.kernels.caching import njit
+from opdop.kernels.parts import in_kernels, overload
+
+
+@njit(allocates=False, fastmath=False)
+def of_number(x: Any) -> Any:
+    """Return the number and 1."""
+    return x + 1.0
+
+
+def of_array(x: Any) -> Any:
+    """Return the sum and 2."""
+    total = 2.0
+    for n in range(x.shape[0]):
+        total += x[n]
+    return total
+
+
+def inner(x: Any) -> Any:
+    """Choose in Python, as the compiled choice does."""
+    return (of_array if isinstance(x, np.ndarray) else of_number)(x)
+
+
+@overload(inner, allocates=False)
+def _overload_inner(x: Any) -> Any:
+    return of_array if isinstance(x, types.Array) else of_number
+
+
+def outer(x: Any) -> Any:
+    """Choose what chooses."""
+    return inner(x)
+
+
+@overload(outer)
+def _overload_outer(x: Any) -> Any:
+    return inner if isinstance(x, types.Array | types.Float) else None
+
+
+@in_kernels()
+def room(n: int) -> Any:
+    """Return n ones."""
+    return np.ones(n)
+
+
+@njit(fastmath=False)
+def call(x: Any, n: int) -> Any:
+    """Call all of them."""
+    return outer(x) + outer(room(n))
+
+
+@njit(fastmath=False, polished=True)
+def polished(x: Any, n: int) -> Any:
+    """Do the same."""
+    return call(x, n)
+
+
+def test_a_choice_leads_to_a_kernel_to_another_choice_and_to_a_plain_function():
+    truth = outer(0.5) + outer(room(3))
+    assert truth == 1.5 + 5.0
+    assert call(0.5, 3) == truth
+    assert call(np.arange(4.0), 3) == 8.0 + 5.0
+    assert polished(0.5, 3) == truth
+
+
+def test_a_kernel_that_only_kernels_call_has_no_machine_code_of_its_own():
+    @njit(allocates=False, fastmath=False)
+    def part(x: Any) -> Any:
+        return x + 1.0
+
+    @njit(allocates=False, fastmath=False)
+    def whole(x: Any) -> Any:
+        return 2.0 * part(x)
+
+    assert whole(0.5) == 3.0
+    assert part.nopython_signatures == []
+    assert part(0.5) == 1.5
+    assert len(part.nopython_signatures) == 1
+
+
+def test_kernels_of_the_package_take_arrays_that_are_only_read_as_one_type():
+    from opdop.kernels.dynamic_programming import for_reading
+
+    table = np.arange(6.0).reshape(2, 3)
+    for array in (table, table.T.copy().T, table[:, ::-1]):
+        view = for_reading(array)
+        assert view.flags.c_contiguous
+        assert not view.flags.writeable
+        np.testing.assert_array_equal(view, array)
+    assert table.flags.writeable
+    assert np.shares_memory(for_reading(table), table)
