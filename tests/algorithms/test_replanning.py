@@ -155,12 +155,13 @@ def test_the_data_of_a_run_bound_the_true_values():
 
 
 @pytest.mark.parametrize(
-    ("problem", "worse"), [("factored", 0.01), ("random-tabular", 0.02), ("media-streaming", 0.05)]
+    ("problem", "worse"), [("factored", 0.005), ("random-tabular", 0.02), ("media-streaming", 0.02)]
 )
 def test_replan_is_near_the_optimum_after_ten_thousand_episodes(problem: str, worse: float):
-    run = train(problem, "replan", episodes=10_000, seed=1)
-    assert run.last.reward > run.optimum.value - worse
-    assert (run.last.utilities > run.thresholds - worse).all()
+    # On average over seeds: a single run may end 1 or 2 % below, see docs/algorithms/replan.md.
+    runs = [train(problem, "replan", episodes=10_000, seed=seed, measure_every=100) for seed in range(4)]
+    assert np.mean([run.optimum.value - run.last.reward for run in runs]) < worse
+    assert np.mean([max(run.thresholds[0] - run.last.utilities[0], 0.0) for run in runs]) < worse
 
 
 def test_optimistic_comes_nearer_the_optimum_as_it_sees_more():
