@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountTable, any_touched, average, blocks, by_form, rows_together
+from opdop.kernels.counts import CountTable, any_touched, average, blocks, by_form
 from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES
 from opdop.kernels.vectors import load, store, where_positive, zeros
@@ -19,6 +19,7 @@ from opdop.kernels.visits import stored_stage
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
+_FEW = 12  # states, up to which a pair is filled in registers
 _GAPS = (701, 301, 132, 57, 23, 10, 4, 1)  # Ciura's
 
 
@@ -57,49 +58,78 @@ def _evaluate_table(counts, policy, q, v):
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _evaluate_signal(counts, q, v, j, h):
     """Write Q of one signal at stage h; the states have been sorted by the values that follow."""
-    (_, S, pairs), H = counts.seen.shape, q.shape[1]
-    places = S if h < H - 1 else 0  # nothing follows the last stage
-    first, step = 0, rows_together(S, pairs)
-    while True:
-        last = min(first + step, places)
-        whole, end = blocks(pairs) if step >= places else (pairs - pairs % LANES, pairs)
-        for pair in range(0, whole, LANES):
-            _fill_block(zeros(), counts, q, v, j, h, first, last, places, min(pair, end))
-        for pair in range(whole, pairs):
-            _fill_block(0.0, counts, q, v, j, h, first, last, places, pair)
-        first = last
-        if first == places:
-            break
+    visits, (L, S, pairs), H = counts.visits, counts.seen.shape, q.shape[1]
+    k = stored_stage(h, L)
+    is_filled = h < H - 1 and S > _FEW
+    if is_filled:
+        _fill(counts.seen, k, v, j, h + 1, visits.order, h, visits.number, visits.moved, visits.work)
+    whole, end = blocks(pairs)
+    for pair in range(0, whole, LANES):
+        _estimate_block(zeros(), counts, q, v, j, h, k, is_filled, min(pair, end))
+    for pair in range(whole, pairs):
+        _estimate_block(0.0, counts, q, v, j, h, k, is_filled, pair)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _fill_block(like, counts, q, v, j, h, first, last, places, pair):
-    """Fill one pair, or `LANES`, with the states at some places of the order; write Q after the last place.
-
-    Sums up n times the expectation of v[j, h+1]; between calls work has this sum and the visits that are left.
-    """
-    visits, seen, work, order = counts.visits, counts.seen, counts.visits.work, counts.visits.order
-    (L, S, pairs), H, M = seen.shape, q.shape[1], visits.upper.shape[1]
-    k, m = stored_stage(h, L), stored_stage(h, M)
-    number, at = load(like, visits.number, k * pairs + pair), np.uint64(k * S * pairs + pair)
-    total, left = like, number
-    if first > 0:
-        total, left = load(like, work, pair), load(like, work, pairs + pair)
-    for place in range(np.uint64(first), np.uint64(last)):
-        y = np.uint64(order[j, h, place])
-        n = load(like, seen, at + y * np.uint64(pairs))
-        if place == 0:
-            n = n + load(like, visits.moved, k * pairs + pair)
-        taken = min(left, n)
-        left = left - taken
-        total = total + taken * v[j, h + 1, y]
-    if last < places:
-        store(work, pair, total)
-        store(work, pairs + pair, left)
-        return
-    top, upper = float(H - h), load(like, visits.upper, (j * M + m) * pairs + pair)
-    bound = min(upper + total * load(like, visits.inverse, k * pairs + pair), top)
+def _estimate_block(like, counts, q, v, j, h, k, is_filled, pair):
+    """Write Q of one pair, or of `LANES`; its ball was filled into work[0], or is filled here."""
+    visits, seen, order = counts.visits, counts.seen, counts.visits.order
+    (_, S, pairs), H, M = seen.shape, q.shape[1], visits.upper.shape[1]
+    number, inverse = load(like, visits.number, k * pairs + pair), load(like, visits.inverse, k * pairs + pair)
+    total = like  # nothing follows the last stage
+    if is_filled:
+        total = load(like, visits.work, pair)
+    elif h < H - 1:
+        at, left = np.uint64(k * S * pairs + pair), number
+        for place in range(np.uint64(S)):
+            y = np.uint64(order[j, h, place])
+            n = load(like, seen, at + y * np.uint64(pairs))
+            if place == 0:
+                n = n + load(like, visits.moved, k * pairs + pair)
+            taken = min(left, n)
+            left = left - taken
+            total = total + taken * v[j, h + 1, y]
+    top, upper = float(H - h), load(like, visits.upper, (j * M + stored_stage(h, M)) * pairs + pair)
+    bound = min(upper + total * inverse, top)
     store(q, (j * H + h) * pairs + pair, where_positive(number, bound, top))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _fill(seen, k, v, j, stage, order, h, number, moved, work):
+    """Write n times the largest expectation of v[j, stage] over each pair's ball into work[0]; work[1] is used up."""
+    S, pairs = seen.shape[1], seen.shape[2]
+    y = order[j, h, 0]
+    best = v[j, stage, y]
+    for pair in range(pairs):
+        wanted, n = float(seen[k, y, pair]) + moved[k, pair], number[k, pair]
+        taken = wanted if wanted < n else n
+        work[0, pair] = taken * best
+        work[1, pair] = n - taken
+    whole = S - (S - 1) % 4
+    for place in range(1, whole, 4):  # four successors at a time: sums are read and written a quarter as often
+        y0, y1, y2, y3 = order[j, h, place], order[j, h, place + 1], order[j, h, place + 2], order[j, h, place + 3]
+        v0, v1, v2, v3 = v[j, stage, y0], v[j, stage, y1], v[j, stage, y2], v[j, stage, y3]
+        for pair in range(pairs):
+            n0, n1 = float(seen[k, y0, pair]), float(seen[k, y1, pair])
+            n2, n3 = float(seen[k, y2, pair]), float(seen[k, y3, pair])
+            total, left = work[0, pair], work[1, pair]
+            t0 = n0 if n0 < left else left
+            left -= t0
+            t1 = n1 if n1 < left else left
+            left -= t1
+            t2 = n2 if n2 < left else left
+            left -= t2
+            t3 = n3 if n3 < left else left
+            work[1, pair] = left - t3
+            work[0, pair] = (((total + t0 * v0) + t1 * v1) + t2 * v2) + t3 * v3
+    for place in range(whole, S):
+        y = order[j, h, place]
+        value = v[j, stage, y]
+        for pair in range(pairs):
+            n, left = float(seen[k, y, pair]), work[1, pair]
+            taken = n if n < left else left
+            work[1, pair] = left - taken
+            work[0, pair] += taken * value
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

@@ -87,15 +87,14 @@ def _evaluate_table(counts, policy, q, v):
         if any_touched(visits.touched, h, 0, S):
             for j in range(0, J, 2):  # two signals at a time: each count is read and converted once for both
                 i = min(j + 1, J - 1)
-                _evaluate_two(
-                    counts, policy, q, v, j, i, h, _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
-                )
+                spans = _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
+                _evaluate_two(counts, policy, q, v, j, i, h, spans)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_two(counts, policy, q, v, j, i, h, j_span, i_span):
+def _evaluate_two(counts, policy, q, v, j, i, h, spans):
     """Evaluate signals j and i at stage h."""
-    visits, (L, S, pairs) = counts.visits, counts.seen.shape
+    L, S, pairs = counts.seen.shape
     H, k = v.shape[1] - 1, stored_stage(h, L)
     rows = S if h < H - 1 else 0  # nothing follows the last stage
     first, step = 0, rows_together(S, pairs)
@@ -104,9 +103,9 @@ def _evaluate_two(counts, policy, q, v, j, i, h, j_span, i_span):
         # Where successors are added in several passes, what a vector repeats would be added twice.
         whole, end = blocks(pairs) if step >= rows else (pairs - pairs % LANES, pairs)
         for pair in range(0, whole, LANES):
-            _evaluate_block(zeros(), counts, q, v, j, i, h, k, first, last, min(pair, end), rows, j_span, i_span)
+            _evaluate_block(zeros(), counts, q, v, j, i, h, k, first, last, min(pair, end), rows, spans)
         for pair in range(whole, pairs):
-            _evaluate_block(0.0, counts, q, v, j, i, h, k, first, last, pair, rows, j_span, i_span)
+            _evaluate_block(0.0, counts, q, v, j, i, h, k, first, last, pair, rows, spans)
         first = last
         if first == rows:
             break
@@ -116,7 +115,7 @@ def _evaluate_two(counts, policy, q, v, j, i, h, j_span, i_span):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_block(like, counts, q, v, j, i, h, k, first, last, pair, rows, j_span, i_span):
+def _evaluate_block(like, counts, q, v, j, i, h, k, first, last, pair, rows, spans):
     """Add the successors from first to last to the sums of one pair, or of `LANES`; write Q if they are the last."""
     visits, H, pairs = counts.visits, v.shape[1] - 1, counts.seen.shape[2]
     one, two = _sum_block(like, counts.seen, k, first, last, v, j, i, h + 1, visits.sums, pair, visits.work)
@@ -126,8 +125,8 @@ def _evaluate_block(like, counts, q, v, j, i, h, k, first, last, pair, rows, j_s
         return
     at, radius, top = k * pairs + pair, visits.radii[h], float(H - h)
     inverse, width, doubt = load(like, visits.inverse, at), load(like, visits.width, at), load(like, visits.doubt, at)
-    store(q, (j * H + h) * pairs + pair, estimate(one, inverse, width, doubt, radius, j_span, top))
-    store(q, (i * H + h) * pairs + pair, estimate(two, inverse, width, doubt, radius, i_span, top))
+    store(q, (j * H + h) * pairs + pair, estimate(one, inverse, width, doubt, radius, spans[0], top))
+    store(q, (i * H + h) * pairs + pair, estimate(two, inverse, width, doubt, radius, spans[1], top))
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)

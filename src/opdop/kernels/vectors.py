@@ -1,9 +1,9 @@
 """Eight numbers side by side, as one value: a kernel computes with it as with a number.
 
-LLVM vectorises only long loops over pairs; with few states its vector code costs more than it saves. A kernel that takes
-`LANES` pairs at a time uses vector instructions at every size, and its sums stay in registers. Formulas are written
-once: `+`, `-`, `*`, `min` and `max` do in each lane what they do for a number, with the `fastmath` of the kernel in
-which they stand. So no bit depends on whether a pair is computed alone or beside others.
+LLVM vectorises only long loops over pairs; with few states its vector code costs more than it saves. A kernel that
+takes `LANES` pairs at a time uses vector instructions at every size, and its sums stay in registers. Formulas are
+written once: `+`, `-`, `*`, `min` and `max` do in each lane what they do for a number, with the `fastmath` of the
+kernel in which they stand. So no bit depends on whether a pair is computed alone or beside others.
 """
 
 from __future__ import annotations
@@ -145,12 +145,12 @@ def _overload_gather(array, count, h, a, x):
 
 @overload(where_positive, allocates=False, forceinline=True)
 def _overload_where_positive(number, one, other):
-    return lambda number, one, other: _where_positive(number, one, other)
+    return lambda number, one, other: _where_positive(number, one, other)  # noqa: PLW0108
 
 
 @overload(zeros, allocates=False, forceinline=True)
 def _overload_zeros():
-    return lambda: _zeros()
+    return lambda: _zeros()  # noqa: PLW0108
 
 
 @overload(load, allocates=False, forceinline=True)
