@@ -27,8 +27,7 @@ from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 _EXACT = {"contract"}
 
 _BLOCK = 128  # states evaluated together from lists
-_NEAR = 2**14  # counts of a stage that stay in the nearest cache, so that their rows may be read in any order
-_ROWS = 8  # of other tables, read side by side from start to end
+_NEAR = 2**13  # counts of a stage up to which pairs are summed up one after the other; larger tables are read in order
 
 
 class CountTable(NamedTuple):
@@ -80,53 +79,61 @@ def _overload_evaluate(counts, policy, q, v):
 @njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
     visits, J, (H, _, S) = counts.visits, q.shape[0], policy.shape
+    is_far = counts.seen.shape[1] * counts.seen.shape[2] > _NEAR
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
         if any_touched(visits.touched, h, 0, S):
+            if is_far:
+                _table_sum_signals(counts, h, v, visits.work)
             for j in range(0, J, 2):  # two signals at a time: each count is read and converted once for both
                 i = min(j + 1, J - 1)
                 spans = _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
-                _evaluate_two(counts, policy, q, v, j, i, h, spans)
+                _evaluate_two(counts, policy, q, v, j, i, h, spans, is_far)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_two(counts, policy, q, v, j, i, h, spans):
-    """Evaluate signals j and i at stage h."""
-    L, S, pairs = counts.seen.shape
-    H, k = v.shape[1] - 1, stored_stage(h, L)
-    rows = S if h < H - 1 else 0  # nothing follows the last stage
-    first, step = 0, rows_together(S, pairs)
-    while True:
-        last = min(first + step, rows)
-        # Where successors are added in several passes, what a vector repeats would be added twice.
-        whole, end = blocks(pairs) if step >= rows else (pairs - pairs % LANES, pairs)
-        for pair in range(0, whole, LANES):
-            _evaluate_block(zeros(), counts, q, v, j, i, h, k, first, last, min(pair, end), rows, spans)
-        for pair in range(whole, pairs):
-            _evaluate_block(0.0, counts, q, v, j, i, h, k, first, last, pair, rows, spans)
-        first = last
-        if first == rows:
-            break
+def _evaluate_two(counts, policy, q, v, j, i, h, spans, is_summed):
+    """Evaluate signals j and i at stage h; their sums are in work already, or are computed here."""
+    pairs, S = counts.seen.shape[2], policy.shape[2]
+    whole, end = blocks(pairs)
+    for pair in range(0, whole, LANES):
+        _evaluate_block(zeros(), counts, q, v, j, i, h, spans, is_summed, min(pair, end))
+    for pair in range(whole, pairs):
+        _evaluate_block(0.0, counts, q, v, j, i, h, spans, is_summed, pair)
     average(q[j, h], policy[h], 0, S, v[j, h])  # line 8
     if i > j:
         average(q[i, h], policy[h], 0, S, v[i, h])
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_block(like, counts, q, v, j, i, h, k, first, last, pair, rows, spans):
-    """Add the successors from first to last to the sums of one pair, or of `LANES`; write Q if they are the last."""
-    visits, H, pairs = counts.visits, v.shape[1] - 1, counts.seen.shape[2]
-    one, two = _sum_block(like, counts.seen, k, first, last, v, j, i, h + 1, visits.sums, pair, visits.work)
-    if last < rows:
-        store(visits.work, j * pairs + pair, one)
-        store(visits.work, i * pairs + pair, two)
-        return
+def _evaluate_block(like, counts, q, v, j, i, h, spans, is_summed, pair):
+    """Write Q of one pair, or of `LANES` pairs."""
+    visits, H, (L, _, pairs) = counts.visits, v.shape[1] - 1, counts.seen.shape
+    k = stored_stage(h, L)
+    if is_summed:
+        one, two = load(like, visits.work, j * pairs + pair), load(like, visits.work, i * pairs + pair)
+    else:
+        one, two = _sum_block(like, counts, v, j, i, h, k, pair)
     at, radius, top = k * pairs + pair, visits.radii[h], float(H - h)
     inverse, width, doubt = load(like, visits.inverse, at), load(like, visits.width, at), load(like, visits.doubt, at)
     store(q, (j * H + h) * pairs + pair, estimate(one, inverse, width, doubt, radius, spans[0], top))
     store(q, (i * H + h) * pairs + pair, estimate(two, inverse, width, doubt, radius, spans[1], top))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _sum_block(like, counts, v, j, i, h, k, pair):
+    """Return the sums of two signals and of the values of their successors, of one pair or of `LANES` pairs."""
+    seen, sums, (L, S, pairs) = counts.seen, counts.visits.sums, counts.seen.shape
+    one, two = load(like, sums, (j * L + k) * pairs + pair), load(like, sums, (i * L + k) * pairs + pair)
+    if h < v.shape[1] - 2:  # nothing follows the last stage
+        at, a, b = np.uint64(k * S * pairs + pair), v[j, h + 1], v[i, h + 1]
+        for y in range(np.uint64(S)):
+            n = load(like, seen, at)
+            one, two = one + n * a[y], two + n * b[y]
+            at += np.uint64(pairs)
+    return one, two
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -189,12 +196,6 @@ def _estimate_block(like, n, totals, inverse, width, doubt, radius, span, top, q
         load(like, doubt, n),
     )
     store(q, n, estimate(total, share, wide, doubted, radius, span, top))
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def rows_together(S, pairs):
-    """Return how many rows of a table [S, pairs] are read side by side."""
-    return S if S * pairs <= _NEAR else _ROWS
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
@@ -279,32 +280,39 @@ def sum_signals(counts, h, v, totals):
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _table_sum_signals(counts, h, v, totals):
-    (L, S, pairs), J = counts.seen.shape, totals.shape[0]
-    k, rows = stored_stage(h, L), S if h < v.shape[1] - 2 else 0
-    for j in range(0, J, 2):
-        i = min(j + 1, J - 1)
-        for pair in range(pairs):
-            one, two = _sum_block(0.0, counts.seen, k, 0, rows, v, j, i, h + 1, counts.visits.sums, pair, totals)
-            totals[j, pair], totals[i, pair] = one, two
+    k = stored_stage(h, counts.seen.shape[0])
+    for j in range(totals.shape[0]):
+        _copy(counts.visits.sums[j, k], totals[j])
+    if h < v.shape[1] - 2:  # nothing follows the last stage
+        _add_expected(counts.seen, k, v, h + 1, totals)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _sum_block(like, seen, k, first, last, v, j, i, stage, sums, pair, totals):
-    """Return two signals of one pair, or of `LANES` pairs, summed up over the successors before last.
-
-    Those before first are in totals already.
-    """
-    L, S, pairs = seen.shape
-    if first == 0:
-        one, two = load(like, sums, (j * L + k) * pairs + pair), load(like, sums, (i * L + k) * pairs + pair)
-    else:
-        one, two = load(like, totals, j * pairs + pair), load(like, totals, i * pairs + pair)
-    at, a, b = np.uint64((k * S + first) * pairs + pair), v[j, stage], v[i, stage]
-    for y in range(np.uint64(first), np.uint64(last)):
-        n = load(like, seen, at)
-        one, two = one + n * a[y], two + n * b[y]
-        at += np.uint64(pairs)
-    return one, two
+def _add_expected(seen, k, v, stage, totals):
+    """Add sum_y n(x, a, y) V(y) to totals [J, S*A] for all pairs, from a table; V = v[:, stage]."""
+    # Four successors and two signals at a time: each count is read and converted once, each total a quarter as often.
+    S, pairs, J = seen.shape[1], seen.shape[2], totals.shape[0]
+    whole = S - S % 4
+    for y in range(0, whole, 4):
+        for j in range(0, J - 1, 2):
+            a0, a1, a2, a3 = v[j, stage, y], v[j, stage, y + 1], v[j, stage, y + 2], v[j, stage, y + 3]
+            b0, b1, b2, b3 = v[j + 1, stage, y], v[j + 1, stage, y + 1], v[j + 1, stage, y + 2], v[j + 1, stage, y + 3]
+            for pair in range(pairs):
+                m0, m1 = float(seen[k, y, pair]), float(seen[k, y + 1, pair])
+                m2, m3 = float(seen[k, y + 2, pair]), float(seen[k, y + 3, pair])
+                totals[j, pair] = (((totals[j, pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
+                totals[j + 1, pair] = (((totals[j + 1, pair] + m0 * b0) + m1 * b1) + m2 * b2) + m3 * b3
+        if J % 2 == 1:
+            j = J - 1
+            a0, a1, a2, a3 = v[j, stage, y], v[j, stage, y + 1], v[j, stage, y + 2], v[j, stage, y + 3]
+            for pair in range(pairs):
+                m0, m1 = float(seen[k, y, pair]), float(seen[k, y + 1, pair])
+                m2, m3 = float(seen[k, y + 2, pair]), float(seen[k, y + 3, pair])
+                totals[j, pair] = (((totals[j, pair] + m0 * a0) + m1 * a1) + m2 * a2) + m3 * a3
+    for y in range(whole, S):
+        for j in range(J):
+            for pair in range(pairs):
+                totals[j, pair] += seen[k, y, pair] * v[j, stage, y]
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
