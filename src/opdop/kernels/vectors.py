@@ -4,6 +4,9 @@ LLVM vectorises only long loops over pairs; with few states its vector code cost
 takes `LANES` pairs at a time uses vector instructions at every size, and its sums stay in registers. Formulas are
 written once: `+`, `-`, `*`, `min` and `max` do in each lane what they do for a number, with the `fastmath` of the
 kernel in which they stand. So no bit depends on whether a pair is computed alone or beside others.
+
+Evaluating a policy from counts pair by pair takes 1.23 times as long at S4 A2 H4, 2.75 times at S10 A4 H10 and 4.17
+times at S20 A4 H10: `make bench BENCH=intrinsics`.
 """
 
 from __future__ import annotations
