@@ -1,4 +1,4 @@
-"""What the vector instructions of `opdop.kernels.simd` gain: each in its real use, against the plain loop beside it."""
+"""What vector instructions gain (`opdop.kernels.simd` and `vectors`): each in its real use, against plain loops."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Any
 import numba
 import numpy as np
 
+import opdop
+from benchmarks.bench_learn import dense_model
 from benchmarks.models import sparse_kernel
-from opdop.kernels import loops, simd, transitions
+from opdop.kernels import counts, loops, simd, transitions
+from opdop.kernels.evaluators import evaluate
 from opdop.model import TabularCMDP
+from opdop.runs import train
 
 LEAST = 1.3  # an intrinsic stays only if plain Numba takes at least that many times as long
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy", "_nrt": False}
@@ -48,6 +52,33 @@ def measuring(cmdp: TabularCMDP, name: str) -> Twins:
     return version(), version(**{name: plain(getattr(simd, name))})
 
 
+def evaluating(sizes: tuple[int, int, int]) -> Twins:
+    """Return an evaluation from a table of counts in vectors of pairs, and the same formulas pair by pair."""
+    cmdp = dense_model(*sizes)
+    learner = opdop.OPDOP.preset(opdop.Task.of(cmdp, episodes=1000, stationary=False), opdop.Counts, "scaled")
+    train(cmdp, learner, episodes=1000, records=10)
+    evaluator, policy = learner.evaluator, np.ascontiguousarray(learner.policy.transpose(0, 2, 1))
+
+    def version(**others: Any) -> Callable[[], Any]:
+        average = compiled(counts.average, **others)
+        two = compiled(counts._evaluate_two, average=average, **others)
+        often = compiled(_evaluate_often, evaluate=compiled(counts._evaluate_table, _evaluate_two=two))
+        return lambda: often(evaluator.arrays, policy, evaluator.q, evaluator.v)
+
+    return version(), version(blocks=plain(_no_blocks))
+
+
+def _evaluate_often(state: Any, policy: Any, q: Any, v: Any) -> None:
+    """Evaluate a policy 100 times: a call from Python takes longer than a small evaluation."""
+    for _ in range(100):
+        evaluate(state, policy, q, v)
+
+
+def _no_blocks(n: int) -> tuple[int, int]:
+    """Return that no pair is computed in a vector."""
+    return 0, 0
+
+
 def random_problem(states: int, actions: int, stages: int, successors: int) -> TabularCMDP:
     """Return a problem with a few successors for each pair. For timing only: no constraint binds."""
     rng = np.random.default_rng(0)
@@ -58,6 +89,8 @@ def random_problem(states: int, actions: int, stages: int, successors: int) -> T
 
 def cases() -> Iterator[tuple[str, str, Twins]]:
     """Yield intrinsics, their uses and the twins."""
+    for sizes in ((4, 2, 4), (10, 4, 10), (20, 4, 10)):
+        yield "vectors", "evaluating 100 policies, S{} A{} H{}".format(*sizes), evaluating(sizes)
     for sizes in ((8, 3, 5), (20, 4, 10), (100, 10, 20)):
         text = "measuring policies, S{} A{} H{}".format(*sizes)
         yield "add_four_scaled", f"{text} dense", measuring(random_problem(*sizes, sizes[0]).dense(), "add_four_scaled")

@@ -8,13 +8,18 @@ Pairs are laid out by action, a*S + x. All sums are in visits, n times a probabi
 
 from __future__ import annotations
 
+import numpy as np
+
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import FEW_PAIRS, CountTable, any_touched, by_form
+from opdop.kernels.counts import CountTable, any_touched, average, blocks, by_form
 from opdop.kernels.parts import overload
+from opdop.kernels.simd import LANES
+from opdop.kernels.vectors import load, store, where_positive, zeros
 from opdop.kernels.visits import stored_stage
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
+_FEW = 12  # states, up to which a pair is filled in registers
 _GAPS = (701, 301, 132, 57, 23, 10, 4, 1)  # Ciura's
 
 
@@ -29,38 +34,58 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
-    visits, seen = counts
-    J, (H, A, S) = q.shape[0], policy.shape
-    number, inverse, upper, totals = visits.number, visits.inverse, visits.upper, visits.work
+    visits, J, (H, _, S) = counts.visits, q.shape[0], policy.shape
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):
-        if not any_touched(visits.touched, h, 0, S):
-            continue
-        k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
-        top = float(H - h)
-        for j in range(J):
-            if h < H - 1:
-                sort_states(v, j, h + 1, visits.order, h)
-                if A * S <= FEW_PAIRS:
-                    _fill_few(seen, k, v, j, h + 1, visits.order, h, number, visits.moved, totals)
-                else:
-                    _fill(seen, k, v, j, h + 1, visits.order, h, number, visits.moved, totals)
-            else:
-                for pair in range(A * S):
-                    totals[0, pair] = 0.0
-            for x in range(S):
-                v[j, h, x] = 0.0
-            for a in range(A):
-                for x in range(S):
-                    pair = a * S + x
-                    bound = min(upper[j, m, pair] + totals[0, pair] * inverse[k, pair], top)
-                    value = bound if number[k, pair] > 0.0 else top
-                    q[j, h, a, x] = value
-                    v[j, h, x] += value * policy[h, a, x]
+        if any_touched(visits.touched, h, 0, S):
+            for j in range(J):
+                if h < H - 1:
+                    sort_states(v, j, h + 1, visits.order, h)
+                _evaluate_signal(counts, q, v, j, h)
+                average(q[j, h], policy[h], 0, S, v[j, h])
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _evaluate_signal(counts, q, v, j, h):
+    """Write Q of one signal at stage h; the states have been sorted by the values that follow."""
+    visits, (L, S, pairs), H = counts.visits, counts.seen.shape, q.shape[1]
+    k = stored_stage(h, L)
+    is_filled = h < H - 1 and S > _FEW
+    if is_filled:
+        _fill(counts.seen, k, v, j, h + 1, visits.order, h, visits.number, visits.moved, visits.work)
+    whole, end = blocks(pairs)
+    for pair in range(0, whole, LANES):
+        _estimate_block(zeros(), counts, q, v, j, h, k, is_filled, min(pair, end))
+    for pair in range(whole, pairs):
+        _estimate_block(0.0, counts, q, v, j, h, k, is_filled, pair)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _estimate_block(like, counts, q, v, j, h, k, is_filled, pair):
+    """Write Q of one pair, or of `LANES`; its ball was filled into work[0], or is filled here."""
+    visits, seen, order = counts.visits, counts.seen, counts.visits.order
+    (_, S, pairs), H, M = seen.shape, q.shape[1], visits.upper.shape[1]
+    number, inverse = load(like, visits.number, k * pairs + pair), load(like, visits.inverse, k * pairs + pair)
+    total = like  # nothing follows the last stage
+    if is_filled:
+        total = load(like, visits.work, pair)
+    elif h < H - 1:
+        at, left = np.uint64(k * S * pairs + pair), number
+        for place in range(np.uint64(S)):
+            y = np.uint64(order[j, h, place])
+            n = load(like, seen, at + y * np.uint64(pairs))
+            if place == 0:
+                n = n + load(like, visits.moved, k * pairs + pair)
+            taken = min(left, n)
+            left = left - taken
+            total = total + taken * v[j, h + 1, y]
+    top, upper = float(H - h), load(like, visits.upper, (j * M + stored_stage(h, M)) * pairs + pair)
+    bound = min(upper + total * inverse, top)
+    store(q, (j * H + h) * pairs + pair, where_positive(number, bound, top))
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -99,26 +124,6 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
             taken = n if n < left else left
             work[1, pair] = left - taken
             work[0, pair] += taken * value
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _fill_few(seen, k, v, j, stage, order, h, number, moved, work):
-    """Write the same pair by pair: so few pairs are not vectorised anyway."""
-    for pair in range(seen.shape[2]):
-        y = order[j, h, 0]
-        wanted, left = float(seen[k, y, pair]) + moved[k, pair], number[k, pair]
-        taken = wanted if wanted < left else left
-        total = taken * v[j, stage, y]
-        left -= taken
-        place = 1
-        while left > 0.0 and place < seen.shape[1]:
-            y = order[j, h, place]
-            n = float(seen[k, y, pair])
-            taken = n if n < left else left
-            left -= taken
-            total += taken * v[j, stage, y]
-            place += 1
-        work[0, pair] = total
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

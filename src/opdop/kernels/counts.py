@@ -18,6 +18,8 @@ from numba import types
 
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
+from opdop.kernels.simd import LANES
+from opdop.kernels.vectors import load, store, zeros
 from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
@@ -25,7 +27,7 @@ from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 _EXACT = {"contract"}
 
 _BLOCK = 128  # states evaluated together from lists
-FEW_PAIRS = 16  # of a stage: below that, loops over pairs are too short to be vectorised
+_NEAR = 2**13  # counts of a stage up to which pairs are summed up one after the other; larger tables are read in order
 
 
 class CountTable(NamedTuple):
@@ -68,58 +70,64 @@ def _overload_evaluate(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
-    visits, seen = counts
-    number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
-    doubt, J, (H, A, S) = visits.doubt, q.shape[0], policy.shape
+    visits, J, (H, _, S) = counts.visits, q.shape[0], policy.shape
+    is_far = counts.seen.shape[1] * counts.seen.shape[2] > _NEAR
     for j in range(J):
         for x in range(S):
             v[j, H, x] = 0.0
     for h in range(H - 1, -1, -1):  # line 3
-        if not any_touched(visits.touched, h, 0, S):
-            continue
-        k = stored_stage(h, number.shape[0])
-        radius, top = visits.radii[h], float(H - h)
-        if A * S <= FEW_PAIRS:
-            for j in range(J):
-                _evaluate_few(visits, seen, k, policy, q, v, j, h, radius, _doubted_span(visits, v, j, h), top)
-            continue
-        for j in range(J):
-            for pair in range(A * S):
-                totals[j, pair] = visits.sums[j, k, pair]
-        if h < H - 1:
-            _add_expected(seen, k, v, h + 1, totals)
-        for j in range(J):
-            span = _doubted_span(visits, v, j, h)
-            for x in range(S):
-                v[j, h, x] = 0.0
-            for a in range(A):
-                for x in range(S):
-                    pair = a * S + x
-                    value = estimate(
-                        totals[j, pair], inverse[k, pair], width[k, pair], doubt[k, pair], radius, span, top
-                    )
-                    q[j, h, a, x] = value
-                    v[j, h, x] += value * policy[h, a, x]  # line 8
+        if any_touched(visits.touched, h, 0, S):
+            if is_far:
+                _table_sum_signals(counts, h, v, visits.work)
+            for j in range(0, J, 2):  # two signals at a time: each count is read and converted once for both
+                i = min(j + 1, J - 1)
+                spans = _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
+                _evaluate_two(counts, policy, q, v, j, i, h, spans, is_far)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_few(visits, seen, k, policy, q, v, j, h, radius, span, top):
-    """Evaluate one signal of a stage state by state: loops over so few pairs take longer vectorised than not."""
-    _, A, S = policy.shape
-    sums, inverse, width, doubt = visits.sums, visits.inverse, visits.width, visits.doubt
-    for x in range(S):
-        mean = 0.0
-        for a in range(A):
-            pair = a * S + x
-            total = sums[j, k, pair]
-            for y in range(S):
-                total += seen[k, y, pair] * v[j, h + 1, y]
-            value = estimate(total, inverse[k, pair], width[k, pair], doubt[k, pair], radius, span, top)
-            q[j, h, a, x] = value
-            mean += value * policy[h, a, x]  # line 8
-        v[j, h, x] = mean
+def _evaluate_two(counts, policy, q, v, j, i, h, spans, is_summed):
+    """Evaluate signals j and i at stage h; their sums are in work already, or are computed here."""
+    pairs, S = counts.seen.shape[2], policy.shape[2]
+    whole, end = blocks(pairs)
+    for pair in range(0, whole, LANES):
+        _evaluate_block(zeros(), counts, q, v, j, i, h, spans, is_summed, min(pair, end))
+    for pair in range(whole, pairs):
+        _evaluate_block(0.0, counts, q, v, j, i, h, spans, is_summed, pair)
+    average(q[j, h], policy[h], 0, S, v[j, h])  # line 8
+    if i > j:
+        average(q[i, h], policy[h], 0, S, v[i, h])
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _evaluate_block(like, counts, q, v, j, i, h, spans, is_summed, pair):
+    """Write Q of one pair, or of `LANES` pairs."""
+    visits, H, (L, _, pairs) = counts.visits, v.shape[1] - 1, counts.seen.shape
+    k = stored_stage(h, L)
+    if is_summed:
+        one, two = load(like, visits.work, j * pairs + pair), load(like, visits.work, i * pairs + pair)
+    else:
+        one, two = _sum_block(like, counts, v, j, i, h, k, pair)
+    at, radius, top = k * pairs + pair, visits.radii[h], float(H - h)
+    inverse, width, doubt = load(like, visits.inverse, at), load(like, visits.width, at), load(like, visits.doubt, at)
+    store(q, (j * H + h) * pairs + pair, estimate(one, inverse, width, doubt, radius, spans[0], top))
+    store(q, (i * H + h) * pairs + pair, estimate(two, inverse, width, doubt, radius, spans[1], top))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _sum_block(like, counts, v, j, i, h, k, pair):
+    """Return the sums of two signals and of the values of their successors, of one pair or of `LANES` pairs."""
+    seen, sums, (L, S, pairs) = counts.seen, counts.visits.sums, counts.seen.shape
+    one, two = load(like, sums, (j * L + k) * pairs + pair), load(like, sums, (i * L + k) * pairs + pair)
+    if h < v.shape[1] - 2:  # nothing follows the last stage
+        at, a, b = np.uint64(k * S * pairs + pair), v[j, h + 1], v[i, h + 1]
+        for y in range(np.uint64(S)):
+            n = load(like, seen, at)
+            one, two = one + n * a[y], two + n * b[y]
+            at += np.uint64(pairs)
+    return one, two
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -140,10 +148,7 @@ def _evaluate_lists(counts, policy, q, v):
             if any_touched(visits.touched, h, first, last):
                 for a in range(A):
                     pairs = slice(a * S + first, a * S + last)
-                    for j in range(J):
-                        _copy(visits.sums[j, k, pairs], totals[j, pairs])
-                    if h < H - 1:
-                        _add_listed(counts, k, a * S + first, last - first, v, h + 1, totals)
+                    _sum_listed(counts, h, a * S + first, last - first, v, totals)
                     for j in range(J):
                         _estimate_pairs(
                             totals[j, pairs],
@@ -167,8 +172,33 @@ def _copy(source, target):
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _estimate_pairs(totals, inverse, width, doubt, radius, span, top, q):
-    for n in range(q.shape[0]):
-        q[n] = estimate(totals[n], inverse[n], width[n], doubt[n], radius, span, top)
+    """Write Q of some pairs."""
+    whole, last = blocks(totals.shape[0])
+    for n in range(0, whole, LANES):
+        _estimate_block(zeros(), min(n, last), totals, inverse, width, doubt, radius, span, top, q)
+    for n in range(whole, totals.shape[0]):
+        _estimate_block(0.0, n, totals, inverse, width, doubt, radius, span, top, q)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _estimate_block(like, n, totals, inverse, width, doubt, radius, span, top, q):
+    """Write Q of one pair, or of `LANES` pairs if `like` is a vector."""
+    total, share, wide, doubted = (
+        load(like, totals, n),
+        load(like, inverse, n),
+        load(like, width, n),
+        load(like, doubt, n),
+    )
+    store(q, n, estimate(total, share, wide, doubted, radius, span, top))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def blocks(n):
+    """Return how many of n numbers are written in vectors, and where the last vector begins.
+
+    All are if they fill a vector: the last one then begins early enough to fit, and repeats what the one before wrote.
+    """
+    return (n, n - LANES) if n >= LANES else (0, 0)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
@@ -221,13 +251,34 @@ def _with_bonus(total, inverse, bonus):
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def average(q, policy, first, last, v):
     """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
-    mean = v[first:last]
-    for x in range(last - first):
-        mean[x] = 0.0
-    for a in range(q.shape[0]):
-        good, likely = q[a, first:last], policy[a, first:last]
-        for x in range(last - first):
-            mean[x] += good[x] * likely[x]  # line 8
+    whole, end = blocks(last - first)
+    for x in range(0, whole, LANES):
+        _average_block(zeros(), q, policy, first + min(x, end), v)
+    for x in range(first + whole, last):
+        _average_block(0.0, q, policy, x, v)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _average_block(like, q, policy, x, v):
+    mean, at = like, np.uint64(x)
+    for _ in range(q.shape[0]):
+        mean = mean + load(like, q, at) * load(like, policy, at)  # line 8
+        at += np.uint64(q.shape[1])
+    store(v, x, mean)
+
+
+def sum_signals(counts, h, v, totals):
+    """Write sums of signals and sum_y n(x, a, y) V(y) of all pairs at stage h into totals [J, S*A]; V = v[:, h+1]."""
+    (_table_sum_signals if isinstance(counts, CountTable) else _lists_sum_signals)(counts, h, v, totals)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _table_sum_signals(counts, h, v, totals):
+    k = stored_stage(h, counts.seen.shape[0])
+    for j in range(totals.shape[0]):
+        _copy(counts.visits.sums[j, k], totals[j])
+    if h < v.shape[1] - 2:  # nothing follows the last stage
+        _add_expected(counts.seen, k, v, h + 1, totals)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -259,11 +310,32 @@ def _add_expected(seen, k, v, stage, totals):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _add_listed(counts, k, first, pairs, v, stage, totals):
-    """Add the same from lists, for some pairs from `first` on."""
-    row = k * counts.visits.number.shape[1] + first
+def _lists_sum_signals(counts, h, v, totals):
+    _sum_listed(counts, h, 0, totals.shape[1], v, totals)
+
+
+@overload(sum_signals, allocates=False)
+def _overload_sum_signals(counts, h, v, totals):
+    def of_table(counts, h, v, totals):
+        _table_sum_signals(counts, h, v, totals)
+
+    def of_lists(counts, h, v, totals):
+        _lists_sum_signals(counts, h, v, totals)
+
+    return by_form(counts, of_table, of_lists)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _sum_listed(counts, h, first, pairs, v, totals):
+    """Write the same from lists, for some pairs from `first` on."""
+    k, J = stored_stage(h, counts.visits.number.shape[0]), totals.shape[0]
+    for j in range(J):
+        _copy(counts.visits.sums[j, k, first : first + pairs], totals[j, first : first + pairs])
+    if h == v.shape[1] - 2:
+        return  # nothing follows the last stage
+    row, stage = k * counts.visits.number.shape[1] + first, h + 1
     starts, used = counts.starts[row : row + pairs], counts.used[row : row + pairs]
-    successors, seen, J = counts.successors, counts.seen, totals.shape[0]
+    successors, seen = counts.successors, counts.seen
     # Two signals at a time: each successor is looked up once for both. Unsigned indices save a test of the sign.
     for j in range(0, J - 1, 2):
         a, b = v[j, stage], v[j + 1, stage]
@@ -282,25 +354,6 @@ def _add_listed(counts, k, first, pairs, v, stage, totals):
             for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair] + used[pair])):
                 total += seen[entry] * a[np.uint32(successors[entry])]
             one[pair] = total
-
-
-def add_expected(counts, h, v, totals):
-    """Add sum_y n(x, a, y) V(y) at stage h to totals [J, S*A] for all pairs; V = v[:, h+1]."""
-    (_table_add_expected if isinstance(counts, CountTable) else _lists_add_expected)(counts, h, v, totals)
-
-
-def _table_add_expected(counts, h, v, totals):
-    _add_expected(counts.seen, stored_stage(h, counts.seen.shape[0]), v, h + 1, totals)
-
-
-def _lists_add_expected(counts, h, v, totals):
-    stages, pairs = counts.visits.number.shape
-    _add_listed(counts, stored_stage(h, stages), 0, pairs, v, h + 1, totals)
-
-
-@overload(add_expected, allocates=False)
-def _overload_add_expected(counts, h, v, totals):
-    return by_form(counts, _table_add_expected, _lists_add_expected)
 
 
 def observe(counts, states, actions, observed):

@@ -19,8 +19,9 @@ from opdop.kernels.primal_dual import (
     move_dual,
     update_scales,
 )
-from opdop.kernels.simd import LANES, add_scaled
+from opdop.kernels.simd import LANES
 from opdop.kernels.transitions import Transitions, count_rows, push_lanes
+from opdop.kernels.vectors import gather, load, store, zeros
 
 _BLOCK = 64  # states whose masses are written together
 
@@ -121,16 +122,18 @@ def _measure(model, policies, weight, occupancy, totals, B, lanes):
                 continue
             pairs = (last - first) * A
             _spread(here, policies, h, first, last - first, B, masses)
-            _clear(sums)
             for x in range(pairs // A):
                 for a in range(A):
-                    n = x * A + a
                     mass = occupancy[h, first + x, a]
                     for b in range(B):
-                        mass += weight * masses[n, b]
+                        mass += weight * masses[x * A + a, b]
                     occupancy[h, first + x, a] = mass
-                    for j in range(J):
-                        add_scaled(masses, n, model.signals[j, h % L, first + x, a], sums, j)
+            for j in range(J):
+                at = np.uint64(((j * L + h % L) * S + first) * A)
+                total = zeros()
+                for n in range(np.uint64(pairs)):
+                    total = total + load(0.0, model.signals, at + n) * load(total, masses, n * np.uint64(LANES))
+                store(sums, j * LANES, total)
             for b in range(B):
                 for j in range(J):
                     totals[b, j] += sums[j, b]
@@ -174,10 +177,10 @@ def _clear(array):
 def _spread(here, policies, h, first, states, B, masses):
     """Spread the masses of some states over their actions, into masses [states * A, LANES]."""
     A = policies.shape[2]
-    for b in range(B):
-        for a in range(A):
-            for x in range(states):
-                masses[x * A + a, b] = here[first + x, b] * policies[b, h, a, first + x]
+    for a in range(A):
+        for x in range(states):
+            likely = gather(policies, B, h, a, first + x)
+            store(masses, (x * A + a) * LANES, load(likely, here, (first + x) * LANES) * likely)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

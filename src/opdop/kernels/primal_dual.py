@@ -84,7 +84,7 @@ def empty_room(policy):
     return np.empty((2, max(A * min(S, _BLOCK), _TOGETHER)))
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def improve_flat(policy, q, dual, step_size, mixing, touched, room):
     """Improve a flat policy [H*A*S] with flat q [J*H*A*S], in given room; views are made once, not in each episode.
 

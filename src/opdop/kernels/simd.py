@@ -35,7 +35,7 @@ def _add_scaled(typing_context, source, i, scale, target, k):
         source, i, scale, target, k = arguments
         taken = builder.load(_row(context, builder, signature.args[0], source, i, LANES), align=8)
         place = _row(context, builder, signature.args[3], target, k, LANES)
-        grown = _multiply_add(builder, taken, _repeat(builder, scale, LANES), builder.load(place, align=8))
+        grown = _multiply_add(builder, taken, repeat(builder, scale, LANES), builder.load(place, align=8))
         builder.store(grown, place, align=8)
         return context.get_dummy_value()
 
@@ -62,7 +62,7 @@ def _add_four_scaled(typing_context, source, i, s0, s1, s2, s3, target, k):
         for n, scale in enumerate(scales):
             row = builder.add(i, _INDEX(n))
             taken = builder.load(_row(context, builder, signature.args[0], source, row, LANES), align=8)
-            repeated = _repeat(builder, scale, LANES)
+            repeated = repeat(builder, scale, LANES)
             if total is None:
                 total = builder.fmul(taken, repeated, flags=_FUSED)
             else:
@@ -107,10 +107,9 @@ def _row(context, builder, kind, array, index, width):
     return builder.bitcast(first, ir.VectorType(ir.DoubleType(), width).as_pointer())
 
 
-def _repeat(builder, number, width):
+def repeat(builder, number, width):
     """Return a vector of the same number everywhere."""
-    vector = ir.VectorType(ir.DoubleType(), width)
-    empty = ir.Constant(vector, ir.Undefined)
+    empty = ir.Constant(ir.VectorType(number.type, width), ir.Undefined)
     alone = builder.insert_element(empty, number, ir.IntType(32)(0))
     return builder.shuffle_vector(alone, empty, ir.Constant(ir.VectorType(ir.IntType(32), width), None))
 

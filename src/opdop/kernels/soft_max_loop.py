@@ -14,7 +14,7 @@ import numpy as np
 
 from opdop.kernels import counts as counting
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountLists, CountTable, add_expected, average
+from opdop.kernels.counts import CountLists, CountTable, average, sum_signals
 from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
@@ -126,15 +126,10 @@ def _linear_stage(phi, target, successors, inverse, widths, all_q, v, top, radiu
 
 @njit(cache=True, fastmath=_EXACT)
 def _one_hot_stage(data, learner, h, totals):
-    J, H, A, S = learner.q.shape
+    J, _, A, S = learner.q.shape
     visits, pairs = data.visits, A * S
     k = stored_stage(h, visits.number.shape[0])
-    for j in range(J):
-        sums, given = totals[j], visits.sums[j, k]
-        for pair in range(pairs):
-            sums[pair] = given[pair]
-    if h < H - 1:
-        add_expected(data, h, learner.v, totals)
+    sum_signals(data, h, learner.v, totals)
     top, width, inverse = learner.tops[h], visits.width[k], visits.inverse[k]
     for j in range(J):
         q, sums = learner.q[j, h].reshape(pairs), totals[j]
