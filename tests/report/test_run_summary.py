@@ -384,7 +384,7 @@ def test_the_late_multiplier_is_its_mean_over_the_second_half_of_the_episodes():
     assert few.late_multiplier(0) == pytest.approx(each.mean(), rel=1e-12)
 
 
-def test_hard_violations_of_constraints_in_different_units_say_which_units_they_have(runs: dict[str, opdop.Run]) -> None:
+def test_hard_violations_of_constraints_in_different_units_say_their_units(runs: dict[str, opdop.Run]) -> None:
     page = " ".join(printed(tables.run_page(RunSummary(runs["queue"])), width=200).split())
     last = runs["queue"].history_in_units().row(-1, named=True)
     for name, column, unit in (
