@@ -20,6 +20,7 @@ from opdop.model.model_files import SUFFIXES, load_model
 from opdop.model.validation import call, printable, shown
 
 GROUP = "opdop.problems"  # of entry points
+GIVEN = "given object"  # begins the name that a sweep has for an object; no module has a name with a space
 
 
 def find_own(name: str) -> Environment | None:
@@ -29,8 +30,13 @@ def find_own(name: str) -> Environment | None:
     `opdop.problems`. Raises InvalidParameterError if a file or a function is named that is not there.
     """
     if is_data_file(name):
-        return Environment(name, "", f"The model in {name}.", {}, lambda: _named(load_model(name), name, {}))
+        return Environment(name, "", f"The model in {name}.", {}, lambda: with_name(load_model(name), name, {}))
     place, colon, function = name.rpartition(":")
+    if place == GIVEN:
+        raise InvalidParameterError(
+            f"{printable(name)} was given to opdop.sweep or opdop.compare as an object, which no file holds; call that "
+            "function again with the object, and the same folder."
+        )
     if colon and function.isidentifier():
         return _environment(name, _function(name, place, function))
     for entry in importlib.metadata.entry_points(group=GROUP):
@@ -97,14 +103,17 @@ def _environment(name: str, function: Callable[..., Any]) -> Environment:
 
     def build(**given: Any) -> Any:
         values = entry.check(given)
-        return _named(call(f"{name}()", lambda: function(**values)), name, values)
+        return with_name(call(f"{name}()", lambda: function(**values)), name, values)
 
     entry = Environment(name, summary, summary, parameters, build)
     return entry
 
 
-def _named(problem: Any, name: str, values: dict[str, Any]) -> Problem | DescribedSimulator:
-    """Return a problem or a simulator that shows the name by which it is found again."""
+def with_name(problem: Any, name: str, values: dict[str, Any]) -> Problem | DescribedSimulator:
+    """Return a problem or a simulator that shows the name by which it is found again, and its parameters `values`.
+
+    Raises InvalidModelError if it is neither, or its display cannot be set.
+    """
     if isinstance(problem, type) or not isinstance(problem, Problem | DescribedSimulator):
         raise InvalidModelError(
             f"{name} has returned {shown(problem)}; expected a problem, such as a TabularCMDP, or a simulator that "
