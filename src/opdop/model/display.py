@@ -55,7 +55,7 @@ class Quantity:
     def constraint(self, threshold: float) -> str:
         """Return the constraint "value >= threshold" as text, in the problem's own units."""
         sign = "<=" if self.scale < 0 else ">="
-        return f"{self.name} {sign} {self.shown(threshold):g} {self.unit}".rstrip()
+        return f"{self.name} {sign} {amount(self.shown(threshold), self.unit, digits=6)}"
 
 
 def price_scale(reward: Quantity, constraint: Quantity) -> float:
@@ -126,13 +126,13 @@ def _singular_word(word: str) -> str:
     return word[:-1]
 
 
-def amount(number: float, unit: str) -> str:
-    """Return a number with four digits and its unit, which is in the singular where the number is one.
+def amount(number: float, unit: str, digits: int = 4) -> str:
+    """Return a number with so many digits and its unit, which is in the singular where the number is one.
 
     >>> amount(3.21987, "dollars"), amount(1.00001, "dollars"), amount(0.5, "")
     ('3.22 dollars', '1 dollar', '0.5')
     """
-    text = f"{number:.4g}"
+    text = f"{number:.{digits}g}"
     return f"{text} {singular(unit) if unit and text == '1' else unit}".rstrip()
 
 

@@ -65,9 +65,12 @@ def refuse_other_run(run: Trainer, folder: Path) -> None:
 def _refuse_other(run: Trainer, theirs: Mapping[str, Any], config: RunConfig, origin: object) -> None:
     for name, ours in (config.record() | plain(run.origin)).items():
         if theirs.get(name) != ours:
+            remedy = "Use the same arguments, or another folder."
+            if name == "planned_episodes":
+                remedy = f"To play more episodes, give planned_episodes={theirs.get(name)}."
             raise InvalidParameterError(
                 f"{printable(str(origin))} is of another run: its {name} is {shown(theirs.get(name))}, and now it "
-                f"is {shown(ours)}. Use the same arguments, or another folder."
+                f"is {shown(ours)}. {remedy}"
             )
 
 
