@@ -83,7 +83,7 @@ def prepare(folder: Path) -> Path:
     opdop.save_model(factored, "dense.npz")
     opdop.save_model(factored.sparse(), "sparse.npz")
     for kind in ("mixture", "embedding"):
-        opdop.save_model(opdop.make(f"random-{kind}", states=3, stages=2), f"{kind}.npz")
+        opdop.save_model(opdop.make(f"random-{kind}", states=6, stages=2), f"{kind}.npz")
     random = np.random.default_rng(5)
     stages = [random.dirichlet(np.ones(2), size=(2, 2)) for _ in range(3)]
     by_stage = opdop.TabularCMDP(np.stack(stages), random.random((3, 2, 2)), random.random((3, 2, 2)), 1.0)

@@ -37,7 +37,7 @@ from opdop.model.policy import draw_action
 from opdop.model.text_files import open_regular, parse_json
 from opdop.model.validation import Floats, as_flag, as_floats, as_index, as_number, number, printable, shown
 from opdop.runs.assumptions import Assumptions, AssumptionWarning
-from opdop.runs.checkpoint import facts_of
+from opdop.runs.checkpoint import difference, facts_of
 from opdop.runs.config import DEFAULT_EPISODES, RunConfig
 from opdop.runs.files import as_folder, damaged, owned, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.unknown_model import build_growing, display_of, task_of
@@ -297,8 +297,9 @@ class Agent:
             odd = next((key for key in ours if not isinstance(theirs, dict) or theirs.get(key) != ours[key]), "")
             found = theirs.get(odd) if isinstance(theirs, dict) else theirs
             raise InvalidParameterError(
-                f"{printable(str(folder))} holds another agent: its {odd} is {shown(found)}, and now it is "
-                f"{shown(ours.get(odd))}. Use the same arguments, or another folder."
+                f"{printable(str(folder))} holds another agent: "
+                f"{difference(odd, found, ours.get(odd), self.display.quantities)}. Use the same arguments, or another "
+                "folder."
             )
         try:
             self.totals[:] = fitting(arrays, "totals", self.totals)
