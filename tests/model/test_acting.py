@@ -174,7 +174,7 @@ def test_observations_out_of_the_space_are_refused() -> None:
     for observation, words in (
         ((0.0, 3), r"a coordinate of the observation is 3; expected a whole number in 1..2"),
         ((np.nan, 1), "a coordinate of the observation is nan; expected a number"),
-        ((0.0,), "the observation has 1 coordinates; expected 2 coordinates"),
+        ((0.0,), "the observation has 1 coordinate; expected 2 coordinates"),
         ("left", "the observation is 'left'; expected numbers"),
     ):
         with pytest.raises(InvalidParameterError, match=words):
