@@ -82,6 +82,8 @@ def prepare(folder: Path) -> Path:
     factored = opdop.make("factored").tabular()
     opdop.save_model(factored, "dense.npz")
     opdop.save_model(factored.sparse(), "sparse.npz")
+    for kind in ("mixture", "embedding"):
+        opdop.save_model(opdop.make(f"random-{kind}", states=6, stages=2), f"{kind}.npz")
     random = np.random.default_rng(5)
     stages = [random.dirichlet(np.ones(2), size=(2, 2)) for _ in range(3)]
     by_stage = opdop.TabularCMDP(np.stack(stages), random.random((3, 2, 2)), random.random((3, 2, 2)), 1.0)
@@ -154,7 +156,19 @@ def _read_agent(path: Path) -> None:
 
 
 SUBJECTS: dict[str, Callable[[Path], None]] = {
-    **dict.fromkeys(("dense.npz", "sparse.npz", "stages.npz", "shop.toml", "shop.json", "prism.toml"), _read_model),
+    **dict.fromkeys(
+        (
+            "dense.npz",
+            "sparse.npz",
+            "stages.npz",
+            "mixture.npz",
+            "embedding.npz",
+            "shop.toml",
+            "shop.json",
+            "prism.toml",
+        ),
+        _read_model,
+    ),
     **dict.fromkeys(("model.tra", "model.lab", "model.srew"), lambda _: _read_model(Path("prism.toml"))),
     **dict.fromkeys(("one.npz", "several.npz", "one.json", "several.json"), _read_policy),
     **dict.fromkeys(("log.csv", "log.parquet", "plain.parquet"), _read_log),

@@ -11,6 +11,7 @@ import pytest
 import opdop
 from opdop.cli.application import COMMANDS
 from tools import cli_reference, site_hooks
+from tools.formulas import formulas_as_text
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -129,3 +130,7 @@ def test_formulas_are_shown_as_text(site: Path) -> None:
     assert shown == "V(pi\\*) = D(Y\\*), &lt;rho, V>, *all*, `<Q, pi>`, <img src='x'>\n    <Q, pi>"
     page = (site / "algorithms" / "opdop.html").read_text(encoding="utf-8")
     assert "eta (b_i - &lt;rho, V_gi&gt;)" in page
+    assert formulas_as_text("S*A rows, V*_b") == "S\\*A rows, V\\*\\_b"
+    assert "[S*A, S]" in (site / "models.html").read_text(encoding="utf-8")
+    assert "scipy.sparse [S*A, S]" in (site / "reference/api/TabularCMDP.html").read_text(encoding="utf-8")
+    assert not [page for page in site.rglob("*.html") if "<blockquote" in page.read_text(encoding="utf-8")]

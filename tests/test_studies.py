@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opdop
-from studies import certification, quadrature, rates, reevaluation, states
+from studies import certification, coverage, quadrature, rates, reevaluation, states
 from studies.common import MEASURES, numbers_from, per_episode
 
 
@@ -110,3 +110,15 @@ def test_a_goal_is_reached_only_where_every_constraint_is_kept():
     assert result.reached(0.35, declared=True) == 100
     assert result.reached(0.2) is None
     assert certification.sizes(300) == [100, 126, 158, 200, 251, 300]
+
+
+def test_coverage_with_unknown_first_states_finds_no_false_certificate_but_those_that_take_them_as_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(coverage, "CASES", [case for case in coverage.CASES if case.problem == coverage.ONE_STAGE])
+    monkeypatch.setattr(sys, "argv", ["coverage", "8", "100", "5"])
+    coverage.main()
+    printed = capsys.readouterr().out
+    assert printed.count("first state not known | 0 of 8 |") == 2  # 0.4 of 8 are allowed on average
+    assert "False: 0 of 16 runs" in printed
+    assert "taken as the truth, false: 7 of 8 logs (one stage)" in printed

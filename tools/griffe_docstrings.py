@@ -11,11 +11,13 @@ from typing import Any
 
 import griffe
 
+from tools.formulas import formulas_as_text
+
 _COMMENT = re.compile(r"#\s(.+)$")
 
 
 def with_fences(text: str) -> str:
-    """Return a docstring in which each run of doctests, with its outputs, is a fenced block.
+    """Return a docstring in which each run of doctests, with its outputs, is a fenced block; formulas are escaped.
 
     >>> print(with_fences("Add.\\n\\n>>> 1 + 1\\n2\\n\\nMore."))
     Add.
@@ -37,7 +39,7 @@ def with_fences(text: str) -> str:
         elif inside and not line.strip():
             lines.append(f"{indent}```")
             inside = False
-        lines.append(line)
+        lines.append(line if inside else formulas_as_text(line))
     return "\n".join([*lines, f"{indent}```"] if inside else lines)
 
 
@@ -56,4 +58,4 @@ class Docstrings(griffe.Extension):
         line = attr.lines_collection[attr.filepath][node.end_lineno - 1]
         if comment := _COMMENT.search(line[node.end_col_offset or 0 :]):
             words = comment[1]
-            attr.docstring = griffe.Docstring(words[0].upper() + words[1:], parent=attr)
+            attr.docstring = griffe.Docstring(formulas_as_text(words[0].upper() + words[1:]), parent=attr)

@@ -12,12 +12,10 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from tools import cli_reference
+from tools.formulas import formulas_as_text
 
 CLI_PAGE = "reference/cli.md"
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
-_CODE_SPAN = re.compile(r"(`[^`]*`)")
-_ANGLE = re.compile(r"<(?=[A-Za-z])(?!(?:img|br|a)\b)")
-_STAR = re.compile(r"(?<![\w*])((?:pi|D|Q|V|Y)(?:_\w+)?)\*(?![\w*])")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
@@ -43,15 +41,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     lines, fenced = [], False
     for line in _SESSION.sub("```pycon\n", markdown).split("\n"):
         fenced ^= line.lstrip().startswith("```")
-        lines.append(line if fenced or line.startswith("    ") else _formulas_as_text(line))
+        lines.append(line if fenced or line.startswith("    ") else formulas_as_text(line))
     return "\n".join(lines)
-
-
-def _formulas_as_text(line: str) -> str:
-    """Return a line of text with angle brackets and stars of formulas escaped, outside code spans."""
-    parts = _CODE_SPAN.split(line)
-    parts[::2] = [_STAR.sub(r"\1\*", _ANGLE.sub("&lt;", part)) for part in parts[::2]]
-    return "".join(parts)
 
 
 def named(nav: Any) -> set[str]:

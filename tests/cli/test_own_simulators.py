@@ -169,7 +169,7 @@ def test_policy_command_refuses_other_kinds_and_files(folder: Path) -> None:
 
 
 def test_commands_that_need_a_model_say_so(folder: Path) -> None:
-    for command in ("solve", "check", "verify"):
+    for command in ("solve", "verify"):
         result = opdop_command(command, NAME)
         assert result.exit_code == 2, result.output
         assert "is a simulator, whose model is not known; expected a model" in " ".join(result.output.split())
@@ -186,3 +186,64 @@ def test_preset_with_a_guarantee_needs_a_slater_gap_or_a_dual_bound_and_says_so(
 @pytest.mark.parametrize("algorithm", ["opdop", "doubling:opdop", "replan", "optimistic", "oppo"])
 def test_unknown_slater_gap_is_a_normal_case_for_every_algorithm(folder: Path, algorithm: str) -> None:
     assert "realised" in answered("run", NAME, "-k", 20, "--algorithm", algorithm)
+
+
+def test_check_of_a_simulator_plays_it_and_says_what_random_actions_do() -> None:
+    text = " ".join(answered("check", NAME).split())
+    assert f"{NAME} is a valid simulator: FunctionSimulator" in text
+    assert "played: 200 episodes with random actions; no reward and no cost was out of its stated range" in text
+    assert "states: 7 seen, of 7 that are stated" in text
+    assert re.search(r"flour <= 25 dollars: random actions have 37\.\d ± 1\.\d dollars per episode, which vio", text)
+    assert "recommended: --algorithm opdop --episodes 5000" in text
+    assert not EXACT.search(text.replace("the optimum, and what a constraint costs: these need a model", ""))
+    record = json.loads(answered("check", NAME, "--set", "budget=60", "--json"))
+    assert record["random_actions"]["flour"]["mean"] == pytest.approx(37.6, abs=4.0)
+    low, high = record["random_actions"]["flour"]["step_range"]
+    assert 0.0 <= low < high <= 10.0
+    assert "which keeps the constraint" in answered("check", NAME, "--set", "budget=60")
+    Path("wrong.py").write_text(Path("bakery.py").read_text().replace("cost_range=(0, 10)", "cost_range=(0, 4)"))
+    assert "State a wider range." in answered("check", "wrong.py:make_bakery", status=2)
+
+
+def test_runs_of_one_function_with_other_parameters_are_told_apart_in_a_report() -> None:
+    for budget in (20, 25):
+        answered("run", NAME, "--set", f"budget={budget}", "-k", 30, "--out", f"runs/{budget}")
+    text = answered("report", "runs", "--no-figures")
+    page = Path("runs/report.html").read_text()
+    for words in (f"{NAME} (budget=20)", f"{NAME} (budget=25)"):
+        assert words in text
+        assert words in page
+
+
+def test_ids_of_gymnasium_are_answered_with_what_to_do() -> None:
+    for name in ("gym:FrozenLake-v1", "gymnasium:Taxi-v4"):
+        text = " ".join(answered("run", name, status=2).split())
+        assert "write a function that returns opdop.from_gymnasium(" in text
+        assert "FILE.py:FUNCTION" in text
+
+
+def test_exact_model_of_gymnasium_works_in_every_command_by_the_name_of_its_function(folder: Path) -> None:
+    Path("games.py").write_text(GAMES)
+    name = "games.py:make_lake"
+    assert "moves down <= 1 move: it binds" in answered("check", name, "--set", "moves=1")
+    assert "Cross the lake with few moves down." in answered("solve", name)
+    answered("run", name, "-k", 300, "--out", "lake")
+    answered("certify", "lake", status=1)  # so few episodes certify nothing
+    answered("policy", "lake", "--out", "policy.json")
+    answered("certify", name, "--policy", "policy.json", "--episodes", 200)
+    answered("verify", name, "--seeds", 1, "-k", 20)  # status 1 if a check failed
+    answered("compare", name, "--algorithms", "opdop,uniform", "--seeds", 1, "-k", 50, "--workers", 1, "--no-figures")
+    Path("spec.toml").write_text(f'episodes = 50\nseeds = 1\n[[problem]]\nname = "{name}"\nmoves = [1.0, 2.0]')
+    answered("sweep", "spec.toml", "--out", "swept", "--allow-code", "--workers", 1)
+    assert "regret" in answered("report", "swept", "--no-figures")
+
+
+GAMES = '''
+import opdop
+
+def make_lake(horizon: int = 20, moves: float = 1.0):
+    """Cross the lake with few moves down."""
+    return opdop.from_gymnasium(
+        "FrozenLake-v1", horizon=horizon, budgets={"moves down": moves}, cost=lambda step: step.action == 1,
+        units={"reward": ("success", "episodes"), "moves down": "moves"})
+'''

@@ -192,4 +192,4 @@ def test_sweeps_take_model_files_but_code_only_if_it_is_allowed(module: str, tmp
 def test_notebooks_show_problems_and_optima_in_own_units() -> None:
     cmdp = make("inventory").tabular()
     assert "orders and storage &lt;= 66.5 dollars" in cmdp._repr_html_()
-    assert "is worth 1 dollars of revenue" in opdop.solve(cmdp)._repr_html_()
+    assert "is worth 1 dollar of revenue" in opdop.solve(cmdp)._repr_html_()

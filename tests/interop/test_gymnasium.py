@@ -452,3 +452,54 @@ def test_first_state_of_a_simulator_is_bounded_by_its_resets_and_episodes() -> N
     assert "first state from 50 observed" in run.certificate().basis
     stated = train(from_gymnasium(Vault(), **arguments, initial=0), episodes=20)
     assert "first state" not in stated.certificate().basis
+
+
+def test_names_of_states_say_what_was_observed() -> None:
+    pole = opdop.from_gymnasium(
+        "CartPole-v1", horizon=5, budgets=2, cost=lambda step: step.action, reward_range=(0, 1),
+        bins=[[], [0.5], [], []],
+    )  # fmt: skip
+    assert pole.display.state_names == ("(any, < 0.5, any, any)", "(any, >= 0.5, any, any)", "the end")
+    run = opdop.train(pole, episodes=20)
+    assert "state (any, " in str(run.certificate("final").statements())
+    lake: dict[str, Any] = {"horizon": 5, "budgets": 2, "cost": lambda step: step.action == 1, "reward_range": (0, 1)}
+    numbers = opdop.from_gymnasium("FrozenLake-v1", **lake, exact=False)
+    assert numbers.display.state_names == ()
+
+
+def test_unknown_ids_are_refused_with_the_words_of_gymnasium() -> None:
+    with pytest.raises(
+        opdop.InvalidParameterError, match=r"env is 'FrozenLak-v1': .*Did you mean: `FrozenLake`"
+    ) as said:
+        opdop.from_gymnasium("FrozenLak-v1", horizon=5, budgets=1)
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("preset", ["certified", "paper"])
+def test_checks_of_the_paper_hold_where_episodes_end_early(preset: str) -> None:
+    lake = opdop.from_gymnasium("FrozenLake-v1", horizon=8, budgets=1, cost=lambda step: step.action == 1)
+    assert opdop.verify(lake, seeds=1, episodes=25, preset=preset).failed == 0
+    with pytest.raises(opdop.InvalidParameterError, match="is a simulator, whose model is not known"):
+        opdop.verify(opdop.from_gymnasium(
+            "FrozenLake-v1", horizon=8, budgets=1, cost=lambda step: step.action == 1, exact=False, reward_range=(0, 1)
+        ))  # fmt: skip
+
+
+def test_agent_takes_costs_by_name() -> None:
+    names = {"wood": "wood burnt", "coal": "coal burnt"}
+    task = opdop.from_functions(
+        lambda rng: 0, lambda state, action, rng: (1.0, {"wood": 1.0, "coal": 2.0}, 0), states=1, actions=2, horizon=2,
+        budgets={"wood": 1.5, "coal": 3.0}, reward_range=(0, 1), cost_range=(0, 2),
+        units={key: (words, "kg") for key, words in names.items()},
+    )  # fmt: skip
+    totals = []
+    for costs in ([1.0, 2.0], {"coal": 2.0, "wood": 1.0}, {"wood burnt": 1.0, "coal burnt": 2.0}):
+        agent = opdop.Agent(task)
+        for _ in range(2):
+            agent.act(0)
+            agent.observe(1.0, costs, 0)
+        totals.append(agent.totals.tolist())
+    assert totals[0] == totals[1] == totals[2]
+    agent.act(0)
+    with pytest.raises(opdop.InvalidModelError, match=r"costs are for \['wood'\]; expected \['coal', 'wood'\]"):
+        agent.observe(1.0, {"wood": 1.0}, 0)

@@ -24,6 +24,7 @@ from opdop import (
     TabularCMDP,
     TabularPolicy,
     evaluate,
+    make,
     solve,
 )
 from tests.support.strategies import Sketch, policy_table, sketch_of, sketches
@@ -335,3 +336,13 @@ def test_a_policy_for_another_model_is_refused_with_both_shapes(sketch: Sketch):
     message = rf"policy has shape \[{2 * H}, {S}, {A}\]; expected \[H,S,A\] = \[{H},{S},{A}\]"
     with pytest.raises(InvalidModelError, match=message):
         evaluate(sketch.build(), table)
+
+
+def test_model_with_another_first_state_has_its_values_there() -> None:
+    cmdp = make("inventory").tabular()
+    policy = solve(cmdp).policy
+    values = [evaluate(cmdp.with_initial(x), policy).reward for x in range(cmdp.num_states)]
+    chances = np.random.default_rng(0).dirichlet(np.ones(cmdp.num_states))
+    assert evaluate(cmdp.with_initial(chances), policy).reward == pytest.approx(chances @ values)
+    with pytest.raises(InvalidModelError, match="initial is state 6; expected"):
+        cmdp.with_initial(6)

@@ -34,6 +34,12 @@ def test_shown_totals_of_a_policy_are_its_expected_own_totals() -> None:
         own += [(visits * PROFIT).sum(), (visits * HOURS).sum()]
         state = np.einsum("xa,xay->y", visits, P)
     np.testing.assert_allclose(shown, own, rtol=1e-12)
+    values = evaluate(cmdp, policy)
+    assert list(values.in_units().values()) == pytest.approx(own.tolist(), rel=1e-12)
+    assert list(values.in_units()) == [quantity.name for quantity in cmdp.display.quantities]
+    assert repr(values) == f"Values(reward: {own[0]:.6g}; work: {own[1]:.6g})"
+    named = evaluate(shop(units={"reward": ("profit", "dollars"), "work": "hours"}), policy)
+    assert repr(named) == f"Values(profit: {own[0]:.6g} dollars; work: {own[1]:.6g} hours)"
 
 
 def test_multiplier_in_own_units_is_the_slope_of_profit_over_the_budget() -> None:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import opdop
-from opdop import InvalidModelError, InvalidParameterError, OpdopError, TabularCMDP, load_model, save_model, solve
+from opdop import (
+    InvalidModelError,
+    InvalidParameterError,
+    LinearCMDP,
+    OpdopError,
+    TabularCMDP,
+    load_model,
+    save_model,
+    solve,
+)
+from opdop.model import features
+from opdop.runs.checkpoint import fingerprint
 
 SHOP: dict[str, Any] = {
     "format": "opdop.model/1",
@@ -69,6 +81,85 @@ def test_saved_model_comes_back_bit_for_bit(form: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(ours, theirs)
     assert (again.horizon, again.is_sparse) == (cmdp.horizon, cmdp.is_sparse)
     assert again.display.quantities == cmdp.display.quantities
+
+
+def linear(kind: str) -> LinearCMDP:
+    """Return a linear model of each family of features."""
+    random = np.random.default_rng(3)
+    if kind == "mixture":
+        return cast(LinearCMDP, opdop.make("random-mixture", states=6, stages=3))
+    if kind == "embedding":
+        return cast(LinearCMDP, opdop.make("random-embedding", states=6, stages=3))
+    if kind == "one-hot":
+        chances, signals = random.dirichlet(np.ones(3), size=(4, 3, 2)), random.random((2, 4, 6))
+        return LinearCMDP(features.one_hot(3, 2), chances.reshape(4, -1), signals[0], signals[1], 1.0, [0.5, 0.5, 0.0])
+    bases = random.dirichlet(np.ones(12 if kind == "lists" else 3), size=(2, 12 if kind == "lists" else 3, 2))
+    if kind == "lists":
+        bases = np.where(bases >= np.sort(bases)[..., -2:-1], bases, 0.0)
+        bases /= bases.sum(axis=-1, keepdims=True)
+    psi, varphi = np.moveaxis(bases, 0, -1), random.random((bases.shape[1], 2, 2)) / 2.0
+    return LinearCMDP(features.array(psi, varphi), [0.25, 0.75], [1.0, 0.5], [0.5, 0.5], 1.0, horizon=3)
+
+
+LINEAR = ["mixture", "embedding", "one-hot", "table", "lists"]
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+def test_saved_linear_model_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    cmdp = linear(kind)
+    again = load_model(save_model(cmdp, tmp_path / "model.npz"))
+    assert type(again) is LinearCMDP
+    assert fingerprint(again) == fingerprint(cmdp)
+    np.testing.assert_array_equal(again.kernel_weights, cmdp.kernel_weights)
+    np.testing.assert_array_equal(again.signal_weights, cmdp.signal_weights)
+    assert (again.display.name, again.display.quantities) == (cmdp.display.name, cmdp.display.quantities)
+    if kind == "mixture":
+        ours, theirs = (opdop.train(each, "opdop-lstd", episodes=20).regret for each in (again, cmdp))
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+def test_damaged_linear_models_are_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    file = save_model(linear(kind), tmp_path / "model.npz")
+    with np.load(file) as found:
+        good = dict(found)
+    random = np.random.default_rng(4)
+    for name, array in good.items():
+        for changed in (array.ravel()[:-1] if array.ndim else np.array(0), np.array(np.nan), None):
+            arrays = {**good, name: changed} if changed is not None else {k: v for k, v in good.items() if k != name}
+            np.savez(file, **arrays)
+            with suppress(OpdopError):  # some entries may be missing or be another number
+                again = load_model(file)
+                assert name in ("initial", "horizon", "header", "thresholds")
+                assert again.num_states >= 1
+    header = json.loads(str(good["header"]))
+    for key, value in (*((key, random.choice([-1, 10**9])) for key in header["features"]), ("form", "other")):
+        about = {**header["features"], key: value.item() if hasattr(value, "item") else value}
+        np.savez(file, **{**good, "header": np.array(json.dumps({**header, "features": about}))})
+        if key not in ("kernel_norm", "signal_norm", "name"):
+            with pytest.raises(InvalidModelError, match="holds no model") as refused:
+                load_model(file)
+            assert "\n" not in str(refused.value)
+
+
+def test_small_file_of_a_large_linear_model_takes_no_memory(tmp_path: Path) -> None:
+    S = 200_000
+    about = {"name": "embedding", "num_states": S, "num_actions": 1, "kernel_dim": 1, "signal_dim": 1}
+    header = {"format": "opdop.model/1", "features": {**about, "kernel_norm": 1, "signal_norm": 1, "form": "embedding"}}
+    np.savez(
+        tmp_path / "m.npz",
+        header=np.array(json.dumps(header)),
+        psi_left=np.ones((1, S)),
+        psi_right=np.full((1, S), 1.0 / S),
+        varphi=np.ones((1, S)),
+        kernel_weights=np.ones(1),
+        reward_weights=np.ones(1),
+        utility_weights=np.ones(1),
+        thresholds=np.array(1.0),
+        horizon=np.array(2),
+    )
+    with pytest.raises(InvalidModelError, match="GB of memory"):
+        load_model(tmp_path / "m.npz")
 
 
 def test_plain_arrays_of_numpy_are_a_model(tmp_path: Path) -> None:

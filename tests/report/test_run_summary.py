@@ -16,6 +16,7 @@ from matplotlib.text import Text as FigureText
 from rich.console import Console, RenderableType
 
 import opdop
+from opdop.model.rounding import number, short_number
 from opdop.report import figures
 from opdop.report.summary.run_summary import RunSummary
 from opdop.report.summary.solution import solution_of
@@ -381,3 +382,18 @@ def test_the_late_multiplier_is_its_mean_over_the_second_half_of_the_episodes():
     episode, held = (few.run.history[name].to_numpy() for name in ("episode", "dual_0"))
     each = np.array([held[np.searchsorted(episode, k)] for k in range(51, 101)])
     assert few.late_multiplier(0) == pytest.approx(each.mean(), rel=1e-12)
+
+
+def test_hard_violations_of_constraints_in_different_units_say_their_units(runs: dict[str, opdop.Run]) -> None:
+    page = " ".join(printed(tables.run_page(RunSummary(runs["queue"])), width=200).split())
+    last = runs["queue"].history_in_units().row(-1, named=True)
+    for name, column, unit in (
+        ("service effort", "hard_violation_0", "units of effort"),
+        ("customers admitted", "hard_violation_1", "customers"),
+        ("worst constraint", "hard_violation", "% of its range"),
+    ):
+        assert f"hard violation: {name} {number(last[column] / 1000)} {short_number(last[column])} {unit}" in page
+    assert "100 % is the most by which two episode totals can differ" in page
+    assert "customer-slots per unit of effort" in page
+    alone = printed(tables.run_page(RunSummary(runs["inventory"])), width=200)
+    assert "its range" not in alone

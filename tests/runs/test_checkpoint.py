@@ -576,7 +576,12 @@ def test_the_checkpoint_of_another_run_names_the_first_difference(halfway: Path,
 )
 def test_the_checkpoint_of_another_task_names_it(tmp_path: Path, changes: dict[str, Any]) -> None:
     stopped(tmp_path, **simulated())
-    with pytest.raises(InvalidParameterError, match=r"is of another run: its (task|failure_probability|noisy) is"):
+    name = next(iter(changes))
+    expected = {
+        "features": "its initial is",
+        "thresholds": r"its constraints are 'utility 0 >= [\d.]+', and now",
+    }
+    with pytest.raises(InvalidParameterError, match=f"is of another run: {expected.get(name, f'its {name} is')}"):
         play(tmp_path, **simulated(**changes))
     play(tmp_path, **simulated())
 

@@ -281,7 +281,7 @@ class Counts:
     @property
     def declared(self) -> int:
         """The visits that were not observed but stand for what is known of the task's absorbing state."""
-        return 0 if self.task.absorbing is None else self.task.num_actions * _known_visits(self.task)
+        return 0 if self.task.absorbing is None else self.task.num_actions * known_visits(self.task)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that later estimates depend on."""
@@ -334,7 +334,7 @@ def _saved(visits: Visits | BallVisits) -> tuple[str, ...]:
     return (*common, "signal_number", "upper") if isinstance(visits, BallVisits) else common
 
 
-def _known_visits(task: Task) -> int:
+def known_visits(task: Task) -> int:
     """Return how many visits of all stages together stand for what is known of one action in the absorbing state."""
     return task.horizon * max(KNOWN // task.horizon, 1)
 
@@ -348,7 +348,7 @@ def _known_transitions(task: Task, visits: Visits | BallVisits) -> Transitions:
     if task.absorbing is None or task.rest is None:
         return (np.zeros(0, dtype=np.int64),) * 3
     S, A, x = task.num_states, task.num_actions, task.absorbing
-    pairs, total = x + S * np.arange(A), _known_visits(task)
+    pairs, total = x + S * np.arange(A), known_visits(task)
     L = len(visits.number)
     visits.touched[:, x] = True
     visits.number[:, pairs] = total // L

@@ -25,7 +25,7 @@ INFEASIBLE, WRONG, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit statuses
 COMMANDS = {
     "envs": ("problems", "List the problems that ship, or describe one."),
     "solve": ("problems", "Compute the exact optimum of a problem."),
-    "check": ("check", "Validate a model, and say what to know before a run."),
+    "check": ("check", "Validate a problem, and say what to know before a run."),
     "algorithms": ("problems", "List the algorithms and the presets of constants."),
     "run": ("run", "Train on a problem and show the result."),
     "policy": ("policy", "Save a policy of a run as a file that acts elsewhere."),

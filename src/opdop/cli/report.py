@@ -89,7 +89,7 @@ def compare(
     command continues; with more seeds it makes only the new runs.
     """
     from opdop.envs import parse
-    from opdop.report.comparison import comparison_spec, usual_folder
+    from opdop.report.comparison import comparison_data, usual_folder
     from opdop.report.terminal.sweep_tables import SweepWatch
     from opdop.sweeps.sweep import run_sweep
 
@@ -97,7 +97,7 @@ def compare(
     if not chosen:
         raise InvalidParameterError(f"--algorithms is {algorithms!r}; expected names, as in opdop,oppo.")
     values = parse(name, settings or [])
-    spec = comparison_spec(
+    spec = comparison_data(
         name, chosen, seeds, count("episodes", episodes), preset, values, parameter_values(parameters or [])
     )
     folder = out or usual_folder(name)

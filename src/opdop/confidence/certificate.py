@@ -151,11 +151,17 @@ class Certificate:
         states, actions = self.display.state_names, self.display.action_names
         texts = []
         for pair in self.uncertain_pairs[:most]:
-            state = states[pair.state] if states else f"state {pair.state}"
-            action = actions[pair.action] if actions else f"action {pair.action}"
+            state = _called("state", states, pair.state)
+            action = _called("action", actions, pair.action)
             stage = "" if pair.stage is None else f" at stage {pair.stage}"
             texts.append(f"{state} with {action}{stage} ({pair.visits:,} visits)")
         return "; ".join(texts)
+
+
+def _called(kind: str, names: tuple[str, ...], place: int) -> str:
+    """Return the name of a state or an action; the word for what it is comes first if the name is no word."""
+    name = names[place] if names else str(place)
+    return name if name[:1].isalpha() else f"{kind} {name}"
 
 
 class Certifier:

@@ -19,7 +19,9 @@ from opdop.model import DescribedSimulator, InvalidModelError, InvalidParameterE
 from opdop.model.model_files import SUFFIXES, load_model
 from opdop.model.validation import call, printable, shown
 
+_GYMNASIUM = ("gym", "gymnasium")  # what a newcomer may write before the id of an environment
 GROUP = "opdop.problems"  # of entry points
+GIVEN = "given object"  # begins the name that a sweep has for an object; no module has a name with a space
 
 
 def find_own(name: str) -> Environment | None:
@@ -29,8 +31,18 @@ def find_own(name: str) -> Environment | None:
     `opdop.problems`. Raises InvalidParameterError if a file or a function is named that is not there.
     """
     if is_data_file(name):
-        return Environment(name, "", f"The model in {name}.", {}, lambda: _named(load_model(name), name, {}))
+        return Environment(name, "", f"The model in {name}.", {}, lambda: with_name(load_model(name), name, {}))
     place, colon, function = name.rpartition(":")
+    if place == GIVEN:
+        raise InvalidParameterError(
+            f"{printable(name)} was given to opdop.sweep or opdop.compare as an object, which no file holds; call that "
+            "function again with the object, and the same folder."
+        )
+    if place in _GYMNASIUM:
+        raise InvalidParameterError(
+            f"{printable(name)} is an environment of Gymnasium, which has no budget; write a function that returns "
+            f"opdop.from_gymnasium({function!r}, horizon=..., budgets=..., cost=...) and name it FILE.py:FUNCTION."
+        )
     if colon and function.isidentifier():
         return _environment(name, _function(name, place, function))
     for entry in importlib.metadata.entry_points(group=GROUP):
@@ -97,20 +109,25 @@ def _environment(name: str, function: Callable[..., Any]) -> Environment:
 
     def build(**given: Any) -> Any:
         values = entry.check(given)
-        return _named(call(f"{name}()", lambda: function(**values)), name, values)
+        return with_name(call(f"{name}()", lambda: function(**values)), name, values, summary)
 
     entry = Environment(name, summary, summary, parameters, build)
     return entry
 
 
-def _named(problem: Any, name: str, values: dict[str, Any]) -> Problem | DescribedSimulator:
-    """Return a problem or a simulator that shows the name by which it is found again."""
+def with_name(problem: Any, name: str, values: dict[str, Any], summary: str = "") -> Problem | DescribedSimulator:
+    """Return a problem or a simulator that shows the name by which it is found again, and its parameters `values`.
+
+    A `summary`, as the first line of a function's docstring, replaces the problem's own.
+
+    Raises InvalidModelError if it is neither, or its display cannot be set.
+    """
     if isinstance(problem, type) or not isinstance(problem, Problem | DescribedSimulator):
         raise InvalidModelError(
             f"{name} has returned {shown(problem)}; expected a problem, such as a TabularCMDP, or a simulator that "
             "describes itself, such as that of opdop.from_functions."
         )
-    display = replace(problem.display, name=name, parameters=values)
+    display = replace(problem.display, name=name, parameters=values, summary=summary or problem.display.summary)
     if isinstance(problem, Problem):
         return problem.with_display(display)
     try:

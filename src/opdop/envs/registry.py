@@ -239,8 +239,8 @@ def make(name: str, **parameters: object) -> Problem:
     made = make_trainable(name, **parameters)
     if not isinstance(made, Problem):
         raise InvalidParameterError(
-            f"{shown(name)} is a simulator, whose model is not known; expected a model. `opdop run`, `opdop.train`, "
-            "sweeps and comparisons take simulators too."
+            f"{shown(name)} is a simulator, whose model is not known; expected a model. `opdop run`, `opdop check`, "
+            "`opdop.train`, sweeps and comparisons take simulators too."
         )
     return made
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from opdop.interop.gymnasium_costs import cost_reader, signal_maps
 from opdop.interop.gymnasium_simulator import GymnasiumSimulator
-from opdop.interop.gymnasium_spaces import read_space
+from opdop.interop.gymnasium_spaces import read_space, state_names
 from opdop.interop.toy_text import exact_model, has_table
 from opdop.model import Display, InvalidModelError, InvalidParameterError, TabularCMDP
 from opdop.model.signals import read_ranges, read_units
-from opdop.model.validation import Floats, as_floats, as_size, as_whole, check_distributions, shown
+from opdop.model.validation import Floats, as_floats, as_size, as_whole, check_distributions, printable, shown
 
 
 def from_gymnasium(
@@ -105,7 +105,7 @@ def from_gymnasium(
         costs=reader,
         maps=maps,
         initial=None if initial is None else first_states(initial, space.num_states),
-        display=Display(name, summary=display.summary, quantities=maps.quantities),
+        display=Display(name, display.summary, maps.quantities, state_names=state_names(space)),
         seed=as_whole("seed", seed),
         resets=as_size("resets", resets),
     )
@@ -115,7 +115,10 @@ def _environment(env: Any) -> tuple[Any, str]:
     """Return an environment and its name."""
     import gymnasium
 
-    made = gymnasium.make(env) if isinstance(env, str) else env
+    try:
+        made = gymnasium.make(env) if isinstance(env, str) else env
+    except gymnasium.error.Error as error:  # its own words, such as the nearest name
+        raise InvalidParameterError(f"env is {shown(env)}: {printable(' '.join(str(error).split()))}") from error
     if not isinstance(made, gymnasium.Env):
         raise InvalidParameterError(f"env is {shown(env)}; expected a gymnasium.Env, or the id of a registered one.")
     return made, made.spec.id if made.spec is not None else type(made.unwrapped).__name__

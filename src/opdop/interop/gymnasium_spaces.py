@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from opdop.model import Axis, InvalidModelError, Space
 from opdop.model.validation import as_floats, is_number, shown
+
+_MOST_NAMES = 10_000
 
 
 def read_space(observations: Any, actions: Any, bins: Any = None, features: Any = None) -> Space:
@@ -47,6 +50,33 @@ def read_space(observations: Any, actions: Any, bins: Any = None, features: Any 
         action_layout=None if plain else layout,
         feature_map=features,
     )
+
+
+def state_names(space: Space) -> tuple[str, ...]:
+    """Return the names of the states of a simulator: what was observed, and last the end of an episode.
+
+    Where observations are the numbers of states, or there are very many, there are no names.
+
+    >>> state_names(Space((Axis.bins([0.5]), Axis(size=2)), (Axis(size=2),)))
+    ('(< 0.5, 0)', '(< 0.5, 1)', '(>= 0.5, 0)', '(>= 0.5, 1)', 'the end')
+    """
+    axes = space.observations
+    is_number = len(axes) == 1 and axes[0].edges is None and axes[0].start == 0
+    if is_number or space.num_states > _MOST_NAMES:
+        return ()
+    names = itertools.product(*(_axis_names(axis) for axis in axes))
+    return (*(each[0] if len(axes) == 1 else f"({', '.join(each)})" for each in names), "the end")
+
+
+def _axis_names(axis: Axis) -> list[str]:
+    """Return the name of each number on an axis."""
+    if axis.edges is None:
+        return [str(axis.start + i) for i in range(axis.size)]
+    if not axis.edges:
+        return ["any"]
+    ends = [f"{edge:g}" for edge in axis.edges]
+    between = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
+    return [f"< {ends[0]}", *between, f">= {ends[-1]}"]
 
 
 def _layout(space: Any) -> Any:

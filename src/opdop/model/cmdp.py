@@ -171,6 +171,13 @@ class TabularCMDP:
             )
         return self._changed(thresholds=bounds)
 
+    def with_initial(self, initial: Any) -> Self:
+        """Return the same model with another first state, or another distribution [S] of it, given as `initial`.
+
+        Raises InvalidModelError if it is neither.
+        """
+        return self._changed(initial=_read_initial(initial, self.num_states))
+
     def with_features(self, features: Features) -> Self:
         """Return the same model with the features of its linear kernel.
 

@@ -55,7 +55,7 @@ class Quantity:
     def constraint(self, threshold: float) -> str:
         """Return the constraint "value >= threshold" as text, in the problem's own units."""
         sign = "<=" if self.scale < 0 else ">="
-        return f"{self.name} {sign} {self.shown(threshold):g} {self.unit}".rstrip()
+        return f"{self.name} {sign} {amount(self.shown(threshold), self.unit, digits=6)}"
 
 
 def price_scale(reward: Quantity, constraint: Quantity) -> float:
@@ -78,15 +78,62 @@ def joint_unit(constrained: Sequence[Quantity], horizon: int) -> tuple[float, st
     return next(iter(units)) if len(units) == 1 else (100.0 / horizon, SHARE)
 
 
-def singular(unit: str) -> str:
-    """Return the name of one unit.
+# Plurals that the rules of `singular` would get wrong; those that are their own singular are listed too.
+_IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman", "feet": "foot", "lives": "life"}
+_IRREGULAR |= {word: word for word in ("gas", "lens", "series", "species", "bps", "fps", "qps")}
+_IRREGULAR |= {word: word[:-1] for word in ("movies", "cookies", "calories", "kilocalories", "shoes", "caches")}
+_MULTIPLES = ("hundreds", "thousands", "millions", "billions")
+_TAILS = (
+    " of ",
+    " per ",
+    " a ",
+    " an ",
+    " in ",
+    " at ",
+    " Celsius",
+    "/",
+)  # what follows stays as it is: units of effort, dollars/day
+_ENDINGS = (("sses", "ss"), ("shes", "sh"), ("tches", "tch"), ("ches", "ch"), ("xes", "x"), ("zzes", "zz"))
 
-    >>> singular("dollars"), singular("EUR"), singular("")
-    ('dollar', 'EUR', 'unit')
+
+def singular(unit: str) -> str:
+    """Return the name of one unit, whose plural is a word of English; other units stay as they are.
+
+    >>> singular("dollars"), singular("units of effort"), singular("deliveries per day"), singular("EUR"), singular("")
+    ('dollar', 'unit of effort', 'delivery per day', 'EUR', 'unit')
     """
-    if unit.endswith("s") and not unit.endswith("ss") and len(unit) > 2:
-        return unit[:-1]
-    return unit or "unit"
+    if not unit:
+        return "unit"
+    cut = min((place for tail in _TAILS if (place := unit.find(tail)) > 0), default=len(unit))
+    head, tail = unit[:cut], unit[cut:]
+    if head.lower() in _MULTIPLES and tail.startswith(" of "):
+        return head[:-1] + tail.removeprefix(" of")  # one more thousand dollars
+    start = max(head.rfind(" "), head.rfind("-")) + 1
+    return head[:start] + _singular_word(head[start:]) + tail
+
+
+def _singular_word(word: str) -> str:
+    small = word.lower()
+    if small in _IRREGULAR:
+        return _IRREGULAR[small]
+    if len(word) <= 2 or not small.endswith("s") or small.endswith(("ss", "us", "is", "bps")):
+        return word  # a symbol such as ms, or no plural
+    for ending, one in _ENDINGS:
+        if small.endswith(ending):
+            return word[: -len(ending)] + one
+    if small.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-1]
+
+
+def amount(number: float, unit: str, digits: int = 4) -> str:
+    """Return a number with so many digits and its unit, which is in the singular where the number is one.
+
+    >>> amount(3.21987, "dollars"), amount(1.00001, "dollars"), amount(0.5, "")
+    ('3.22 dollars', '1 dollar', '0.5')
+    """
+    text = f"{number:.{digits}g}"
+    return f"{text} {singular(unit) if unit and text == '1' else unit}".rstrip()
 
 
 def worth(reward: Quantity, constraint: Quantity, multiplier: float) -> str:
@@ -97,7 +144,7 @@ def worth(reward: Quantity, constraint: Quantity, multiplier: float) -> str:
     >>> worth(Quantity("reward"), Quantity("utility 0"), 0.5)
     'one unit less of threshold is worth 0.5 of reward'
     """
-    price = f"{multiplier * price_scale(reward, constraint):.4g} {reward.unit}".rstrip()
+    price = amount(multiplier * price_scale(reward, constraint), reward.unit)
     unit = singular(constraint.unit)
     what = f"one more {unit} of budget" if constraint.scale < 0 else f"one {unit} less of threshold"
     verb = "saves" if reward.scale < 0 else "is worth"

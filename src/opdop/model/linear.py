@@ -14,7 +14,7 @@ from opdop.model.continuous_features import ContinuousFeatures
 from opdop.model.display import Display
 from opdop.model.errors import InvalidModelError
 from opdop.model.features import Features
-from opdop.model.validation import Floats, as_floats, as_size, first_index, place
+from opdop.model.validation import Floats, as_floats, as_size, check_memory, first_index, place
 
 NO_MODEL = "the features and weights do not make a model"
 _SLACK = 1e-9
@@ -153,6 +153,8 @@ def _check_norms(name: str, weights: Floats, d: str) -> None:
 def _transitions(features: Features, theta: Floats, H: int) -> Any:
     """Return the kernels of weights [H or 1, d1] as TabularCMDP takes them."""
     S, A = features.num_states, features.num_actions
+    if not isinstance(features.form, Listed):
+        check_memory(16.0 * len(theta) * S * A * S, f"the kernels of {S:,} states and {A:,} actions")
     kernels = (_cleaned(features.kernel(weights)) for weights in theta)
     per_stage = len(theta) == H and H > 1
     if isinstance(features.form, Listed):

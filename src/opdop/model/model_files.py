@@ -17,6 +17,9 @@ from opdop.model.array_files import read_npz, reading, write_npz
 from opdop.model.cmdp import TabularCMDP
 from opdop.model.display import Display, Quantity
 from opdop.model.errors import InvalidModelError, InvalidParameterError, suggestion
+from opdop.model.linear import LinearCMDP
+from opdop.model.linear_files import ARRAYS as LINEAR_ARRAYS
+from opdop.model.linear_files import linear_model, linear_record
 from opdop.model.prism_files import read_prism
 from opdop.model.text_files import parse_json, parse_toml, read_text
 from opdop.model.validation import as_number, as_size, read_sparse, shown
@@ -32,6 +35,8 @@ _WORDS = ("format", "name", "summary", "horizon", "initial", "budgets", "thresho
 def save_model(cmdp: TabularCMDP, path: str | Path) -> Path:
     """Write the model `cmdp` into an .npz file with its names and units, and return the path; a map is not stored.
 
+    Of a `LinearCMDP`, features and weights are stored, so that it comes back as one.
+
     Raises InvalidParameterError for another name, and OpdopError if the file cannot be written.
     """
     target = _path(path)
@@ -45,12 +50,15 @@ def save_model(cmdp: TabularCMDP, path: str | Path) -> Path:
         "absorbing": cmdp.absorbing,
     }
     arrays: dict[str, Any] = {
-        "rewards": cmdp.signals[0],
-        "utilities": cmdp.signals[1:],
         "thresholds": cmdp.thresholds,
         "initial": cmdp.initial,
         "horizon": np.array(cmdp.horizon),
     }
+    if isinstance(cmdp, LinearCMDP):
+        header["features"], linear = linear_record(cmdp)
+        write_npz(target, {"header": np.array(json.dumps(header)), **arrays, **linear})
+        return target
+    arrays |= {"rewards": cmdp.signals[0], "utilities": cmdp.signals[1:]}
     if isinstance(cmdp.transitions, Dense):
         shape = (S, A, S) if L == 1 else (L, S, A, S)
         arrays["transitions"] = cmdp.transitions.rows.reshape(shape)
@@ -88,7 +96,7 @@ def _path(path: Any) -> Path:
 
 
 def _from_npz(path: Path) -> TabularCMDP:
-    arrays = read_npz(path, allowed={"header", *_ARRAYS, *_SPARSE})
+    arrays = read_npz(path, allowed={"header", *_ARRAYS, *_SPARSE, *LINEAR_ARRAYS})
     header = parse_json(str(arrays.pop("header"))) if "header" in arrays else {"format": FORMAT}
     if not isinstance(header, dict) or header.pop("format", None) != FORMAT:
         raise InvalidModelError(f"its format is not {FORMAT}")
@@ -96,15 +104,21 @@ def _from_npz(path: Path) -> TabularCMDP:
     names = {key: header.pop(key, "" if key == "summary" else ()) for key in ("summary", "state_names", "action_names")}
     display = Display(header.pop("name", path.stem), quantities=quantities, **names)
     absorbing = header.pop("absorbing", None)
-    _check_keys("header", header, _OPTIONS)
+    features = header.pop("features", None)
+    _check_keys("header", header, _OPTIONS if features is None else ())
     arguments: dict[str, Any] = {key: value for key, value in arrays.items() if key in _ARRAYS}
     if "horizon" in arguments:
         arguments["horizon"] = arguments["horizon"][()]
     if arguments.get("initial") is not None and arguments["initial"].ndim == 0:
         arguments["initial"] = arguments["initial"][()]
-    if "transitions" not in arguments:
-        arguments["transitions"] = _sparse(arrays, arguments)
-    model = TabularCMDP(**arguments, **header, display=display)
+    model: TabularCMDP
+    if features is not None:
+        model = linear_model(features, arrays, arguments, display)
+    else:
+        _check_keys("the file", arrays, (*_ARRAYS, *_SPARSE))
+        if "transitions" not in arguments:
+            arguments["transitions"] = _sparse(arrays, arguments)
+        model = TabularCMDP(**arguments, **header, display=display)
     return model if absorbing is None else model.with_absorbing(absorbing)
 
 

@@ -299,7 +299,8 @@ def read_bound(kind: str, name: str, bound: float, scale: Scale, H: int, unit: s
         return threshold
     verbs = {"cost": ("exceed", "keep"), "utility": ("miss", "reach")}[kind]
     verb = verbs[0] if threshold <= 0.0 else verbs[1]
-    remedy = "Leave the constraint out, or tighten it." if threshold <= 0.0 else "Loosen the constraint."
+    first = "Leave the constraint out, tighten it" if threshold <= 0.0 else "Loosen the constraint"
+    remedy = f"{first}, or state the range of a step, {kind}_range=(low, high)."
     found = f"the {word} of {name!r} is {number(bound)} {unit}".rstrip()
     total = f"{number(H * scale.low)} to {number(H * scale.high)} {unit}".rstrip()
     each = f"{number(scale.low)} to {number(scale.high)} in each of {H} stages"

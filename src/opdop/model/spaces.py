@@ -140,7 +140,8 @@ class Space:
             raise InvalidParameterError(f"{what} is {shown(observation)}; expected numbers.") from error
         if len(values) != len(self.observations):
             expected = f"{len(self.observations)} coordinate{'s' if len(self.observations) > 1 else ''}"
-            raise InvalidParameterError(f"{what} has {len(values)} coordinates; expected {expected}.")
+            found = f"{len(values)} coordinate{'' if len(values) == 1 else 's'}"
+            raise InvalidParameterError(f"{what} has {found}; expected {expected}.")
         place = 0
         for axis, value in zip(self.observations, values, strict=True):
             place = place * axis.size + axis.index(value)

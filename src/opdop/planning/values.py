@@ -8,22 +8,53 @@ from typing import Any
 import numpy as np
 
 from opdop.kernels import dynamic_programming
-from opdop.model import InvalidModelError, PolicyMixture, Problem, TabularCMDP, TabularPolicy, as_tabular
+from opdop.model import (
+    Display,
+    InvalidModelError,
+    PolicyMixture,
+    Problem,
+    Quantity,
+    TabularCMDP,
+    TabularPolicy,
+    as_tabular,
+)
+from opdop.model.display import amount
 from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats, as_floats, check_memory, shown
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Values:
-    """Expected episode totals of one policy."""
+    """Expected episode totals of one policy, in model units; they are shown in the problem's own units.
+
+    >>> work = Quantity("work", "hours", scale=-3.0, offset=12.0)
+    >>> Values(1.5, np.array([2.0]), (Quantity("profit", "dollars", scale=20.0), work))
+    Values(profit: 30 dollars; work: 6 hours)
+    """
 
     reward: float
     utilities: Floats  # [I]
+    quantities: tuple[Quantity, ...] = ()  # names and units; those of the signals if they are not known
 
     @classmethod
-    def of(cls, totals: Floats) -> Values:
-        """Return the values that are given by the totals of all signals, [1+I]."""
-        return cls(float(totals[0]), np.array(totals[1:]))
+    def of(cls, totals: Floats, quantities: tuple[Quantity, ...] = ()) -> Values:
+        """Return the values that are given by the totals of all signals, [1+I], with their `quantities`."""
+        return cls(float(totals[0]), np.array(totals[1:]), quantities)
+
+    def in_units(self) -> dict[str, float]:
+        """Return the totals in the problem's own units, by name: a cost where the constraint is on one."""
+        return {quantity.name: quantity.shown(total) for quantity, total in self._shown}
+
+    def __repr__(self) -> str:
+        parts = (f"{each.name}: {amount(each.shown(total), each.unit, 6)}" for each, total in self._shown)
+        return f"Values({'; '.join(parts)})"
+
+    @property
+    def _shown(self) -> list[tuple[Quantity, float]]:
+        """Each total with its name and unit."""
+        totals = self.totals.tolist()
+        plain = Display.plain(len(totals) - 1).quantities
+        return list(zip(self.quantities if len(self.quantities) == len(totals) else plain, totals, strict=True))
 
     @property
     def totals(self) -> Floats:
@@ -40,10 +71,10 @@ def evaluate(problem: Problem, policy: Any) -> Values:
     cmdp = as_tabular(problem)
     if isinstance(policy, PolicyMixture):
         parts = [evaluate(cmdp, part).totals for part in policy.parts]
-        return Values.of(policy.weights @ np.array(parts))
+        return Values.of(policy.weights @ np.array(parts), cmdp.display.quantities)
     v = np.empty((1 + cmdp.num_constraints, 2, cmdp.num_states))
     dynamic_programming.evaluate(cmdp.transitions, cmdp.signals, _table(cmdp, policy), v)
-    return Values.of(v[:, 0] @ cmdp.initial)
+    return Values.of(v[:, 0] @ cmdp.initial, cmdp.display.quantities)
 
 
 def value_functions(problem: Problem, policy: Any) -> Floats:

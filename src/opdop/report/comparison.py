@@ -10,7 +10,7 @@ from typing import Any
 
 from opdop.envs import environment_of
 from opdop.envs.own_problems import is_code
-from opdop.model import InvalidParameterError
+from opdop.model import DescribedSimulator, InvalidParameterError, Problem
 from opdop.model.html_tables import html_table
 from opdop.model.validation import shown
 from opdop.report.html.write import write_report
@@ -18,7 +18,7 @@ from opdop.report.summary.collection import Collection, collect, gather
 from opdop.report.summary.groups import Section
 from opdop.report.summary.verdicts import Verdict, verdicts
 from opdop.runs import Run
-from opdop.sweeps import Spec, Sweep, SweepProgress, run_sweep
+from opdop.sweeps import Sweep, SweepProgress, run_sweep
 
 REALISED = "realised totals: the model is not known"
 
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def compare(
-    what: str | Path | Run | Iterable[Run],
+    what: str | Path | Problem | DescribedSimulator | Run | Iterable[Run],
     algorithms: Sequence[str] = ("opdop", "oppo"),
     *,
     seeds: int = 10,
@@ -80,8 +80,8 @@ def compare(
     """Compare algorithms on a problem over many seeds, or runs that are there, and say which differences are clear.
 
     Args:
-        what: the name of a problem, as for `opdop.make`, a model file, or FILE.py:FUNCTION, on which runs are made; or
-            a folder of runs, or Runs, which are compared as they are.
+        what: the name of a problem, as for `opdop.make`, a model file, FILE.py:FUNCTION, or a problem as an object, on
+            which runs are made as `opdop.sweep` does; or a folder of runs, or Runs, which are compared as they are.
         algorithms: NAME, or NAME:PRESET, as in ("opdop", "opdop:certified").
         seeds: runs of each algorithm, with the seeds 0 to seeds - 1.
         episodes: of each run.
@@ -104,17 +104,17 @@ def compare(
     >>> compare(runs)
     Comparison(2 runs in 1 groups, 0 clear differences)
     """
-    if not isinstance(what, (str, Path)):
+    if not isinstance(what, (str, Path, Problem, DescribedSimulator)):
         found = gather([what] if isinstance(what, Run) else list(what))
         if not found.sections:
             reason = f": {found.missing[0].reason}" if found.missing else "."
             raise InvalidParameterError(f"there is no run that can be shown{reason}")
         return Comparison(found)
-    if os.path.isdir(what):
+    if isinstance(what, (str, Path)) and os.path.isdir(what):
         return Comparison(collect(what))
-    name = str(what)
     chosen = [algorithms] if isinstance(algorithms, str) else list(algorithms)
-    spec = comparison_spec(name, chosen, seeds, episodes, preset, problem_parameters or {}, parameters or {})
+    problem, name = (str(what),) * 2 if isinstance(what, (str, Path)) else (what, what.display.name)
+    spec = comparison_data(problem, chosen, seeds, episodes, preset, problem_parameters or {}, parameters or {})
     folder = Path(out) if out is not None else usual_folder(name)
     made = run_sweep(spec, folder, workers=workers, progress=progress)
     found = collect(folder)
@@ -128,29 +128,30 @@ def usual_folder(name: str) -> Path:
     return Path("comparisons") / Path(name).name.replace(":", "-")
 
 
-def comparison_spec(
-    name: str,
+def comparison_data(
+    problem: Any,
     algorithms: Sequence[str],
     seeds: int,
     episodes: int,
     preset: str,
     settings: Mapping[str, Any],
     parameters: Mapping[str, float],
-) -> Spec:
-    """Return the sweep that makes the runs of a comparison; `settings` are the problem's parameters.
+) -> dict[str, Any]:
+    """Return the sweep that makes the runs of a comparison, as data; `settings` are the problem's parameters.
 
     Raises InvalidParameterError if there is no such problem or algorithm, or a value is wrong.
     """
-    environment = environment_of(name)  # raises, with a suggestion, if there is none
-    if is_code(name):
-        environment.check(settings)
+    if isinstance(problem, str):
+        environment = environment_of(problem)  # raises, with a suggestion, if there is none
+        if is_code(problem):
+            environment.check(settings)
     if not algorithms or not all(isinstance(each, str) and each.strip() for each in algorithms):
         raise InvalidParameterError(f"algorithms are {shown(algorithms)}; expected names, as in opdop,oppo.")
     entries = [_entry(each.strip(), preset) for each in algorithms]
     if parameters:
         entries = [{**each, "parameters": dict(parameters)} for each in entries]
-    problem = {"name": name, **_plain(settings)}
-    return Spec.of({"episodes": episodes, "seeds": seeds, "problem": [problem], "algorithm": entries})
+    listed = [{"name": problem, **_plain(settings)}]
+    return {"episodes": episodes, "seeds": seeds, "problem": listed, "algorithm": entries}
 
 
 def _entry(chosen: str, preset: str) -> dict[str, Any]:

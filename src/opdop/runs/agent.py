@@ -12,6 +12,7 @@ import json
 import os
 import warnings
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,7 +37,7 @@ from opdop.model.policy import draw_action
 from opdop.model.text_files import open_regular, parse_json
 from opdop.model.validation import Floats, as_flag, as_floats, as_index, as_number, number, printable, shown
 from opdop.runs.assumptions import Assumptions, AssumptionWarning
-from opdop.runs.checkpoint import facts_of
+from opdop.runs.checkpoint import difference, facts_of
 from opdop.runs.config import DEFAULT_EPISODES, RunConfig
 from opdop.runs.files import as_folder, damaged, owned, plain, read_arrays, write_arrays, write_whole
 from opdop.runs.unknown_model import build_growing, display_of, task_of
@@ -99,6 +100,9 @@ class Agent:
         )
         self.task, self.display = _read_problem(problem, self.config, display)
         self.space: Space | None = getattr(problem, "space", None)
+        shown_names = tuple(quantity.name for quantity in self.display.quantities[1:])
+        own = getattr(getattr(problem, "maps", None), "names", None)  # the keys of `budgets`
+        self._cost_names: list[tuple[str, ...]] = [*([] if own is None else [tuple(own[1:])]), shown_names]
         self._limits = [_stage_map(quantity, self.task.horizon) for quantity in self.display.quantities]
         if self.task.slater_gap is None:
             self.learner: Any = build_growing(algorithm, self.task, find(algorithm).preset(preset))
@@ -148,8 +152,8 @@ class Agent:
 
         Args:
             reward: of this stage, in own units.
-            costs: one number for each constraint, in own units: the cost, or the utility where the constraint is on
-                one.
+            costs: one number for each constraint, in order or by name, in own units: the cost, or the utility where the
+                constraint is on one.
             next_observation: what is observed now; not used if the episode has terminated.
             terminated: whether the episode ends here, before its horizon. The task needs an absorbing state for this.
 
@@ -203,7 +207,8 @@ class Agent:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Agent({self.display.name!r}: {self.episodes} episodes, stage {self.stage} of {self.task.horizon})"
+        many = f"{self.episodes} episode{'' if self.episodes == 1 else 's'}"
+        return f"Agent({self.display.name!r}: {many}, stage {self.stage} of {self.task.horizon})"
 
     # One episode ------------------------------------------------------------------------------------------------------
 
@@ -222,6 +227,12 @@ class Agent:
 
     def _signals(self, reward: float, costs: Any) -> Floats:
         """Return a reward and costs in own units as signals [1+I] in [0, 1]."""
+        if isinstance(costs, Mapping):
+            names = next((each for each in self._cost_names if set(each) == set(costs)), None)
+            if names is None:
+                found = shown(sorted(map(str, costs)))
+                raise InvalidModelError(f"costs are for {found}; expected {sorted(self._cost_names[0])}.")
+            costs = [costs[name] for name in names]
         listed = np.atleast_1d(as_floats("costs", costs, "one number for each constraint"))
         if listed.shape != (self.task.num_constraints,):
             raise InvalidModelError(
@@ -286,8 +297,9 @@ class Agent:
             odd = next((key for key in ours if not isinstance(theirs, dict) or theirs.get(key) != ours[key]), "")
             found = theirs.get(odd) if isinstance(theirs, dict) else theirs
             raise InvalidParameterError(
-                f"{printable(str(folder))} holds another agent: its {odd} is {shown(found)}, and now it is "
-                f"{shown(ours.get(odd))}. Use the same arguments, or another folder."
+                f"{printable(str(folder))} holds another agent: "
+                f"{difference(odd, found, ours.get(odd), self.display.quantities)}. Use the same arguments, or another "
+                "folder."
             )
         try:
             self.totals[:] = fitting(arrays, "totals", self.totals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +89,21 @@ def certify(
     certifier = Certifier(confidence_set(found.as_declared(stationary), risk), display)
     candidates = () if run is None else (run.policy, run.mixture)
     if policy is None or (isinstance(policy, str) and policy == "recommended"):
-        return certifier.recommend(candidates)
+        return _acting(certifier.recommend(candidates), run)
     if isinstance(policy, str):
         if run is None or policy not in _NAMED:
             known = ", ".join(_NAMED) if run is not None else "recommended"
             raise InvalidParameterError(f"policy is {shown(policy)}; expected {known}, or a table [H,S,A].")
         policy = run.policy if policy == "final" else run.mixture
-    return certifier.certificate(policy)
+    return _acting(certifier.certificate(policy), run)
+
+
+def _acting(certificate: Certificate, run: Run | None) -> Certificate:
+    """Return a certificate whose policy acts on the observations of the run, also if it was planned on the data."""
+    space = None if run is None else run.policy.space
+    if space is None or certificate.policy.space is not None:
+        return certificate
+    return replace(certificate, policy=certificate.policy.with_space(space))
 
 
 def _play_anew(

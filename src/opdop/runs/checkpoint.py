@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms import Task
-from opdop.model import Features, Problem, Simulator
+from opdop.model import Features, Problem, Quantity, Simulator
+from opdop.model.validation import shown
 from opdop.runs.config import RunConfig
 from opdop.runs.files import as_folder, damaged, read_arrays
 
@@ -77,6 +79,30 @@ def facts_of(simulator: Simulator, task: Task) -> dict[str, Any]:
     if task.baseline is not None:
         facts["baseline"] = hash_of("", [task.baseline.policy.table, task.baseline.slack], None)
     return {"simulator": type(simulator).__name__, **facts}
+
+
+def difference(name: str, theirs: Any, ours: Any, quantities: Sequence[Quantity]) -> str:
+    """Return in words how a setting or a fact of a saved run differs from that of this one, with limits in own units.
+
+    >>> difference("task", {"horizon": 8, "noisy": True}, {"horizon": 9, "noisy": True}, ())
+    'its horizon is 8, and now it is 9'
+    >>> work = Quantity("work", "hours", scale=-2.0, offset=20.0)
+    >>> difference("thresholds", [5.0], [7.5], (Quantity("profit"), work))
+    "its constraints are 'work <= 10 hours', and now they are 'work <= 5 hours'"
+    """
+    if name == "task" and isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+        key = next((key for key in ours if theirs.get(key) != ours[key]), None)
+        if key is not None:
+            return difference(key, theirs.get(key), ours[key], quantities)
+    limited = quantities[1:]
+    if name == "thresholds" and all(isinstance(each, list) and len(each) == len(limited) for each in (theirs, ours)):
+        with contextlib.suppress(TypeError, ValueError):  # a damaged file may have anything there
+            before, now = (
+                ", ".join(repr(q.constraint(float(bound))) for q, bound in zip(limited, each, strict=True))
+                for each in (theirs, ours)
+            )
+            return f"its constraints are {before}, and now they are {now}"
+    return f"its {name} is {shown(theirs)}, and now it is {shown(ours)}"
 
 
 def stream_seed(seed: int, episode: int) -> int:

@@ -99,8 +99,8 @@ def fields_of(meta: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "policy": policy,
         "mixture": mixture,
         "optimum": optimum,
-        "last": _values_of(arrays, "last", I) if "last" in arrays else None,
-        "average": _values_of(arrays, "average", I),
+        "last": _values_of(arrays, "last", I, display) if "last" in arrays else None,
+        "average": _values_of(arrays, "average", I, display),
         "thresholds": thresholds,
         "display": display,
         "config": RunConfig.of(meta["config"]),
@@ -180,10 +180,10 @@ def _policy_of(table: NDArray[Any]) -> TabularPolicy:
     return TabularPolicy.trusted(table)
 
 
-def _values_of(arrays: Arrays, name: str, constraints: int) -> Values:
+def _values_of(arrays: Arrays, name: str, constraints: int, display: Display) -> Values:
     totals = arrays[name]
     _check(totals.dtype == np.float64 and totals.shape == (1 + constraints,), name)
-    return Values.of(totals)
+    return Values.of(totals, display.quantities)
 
 
 def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFrame:
@@ -199,7 +199,7 @@ def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFram
 def _optimum_of(
     meta: Mapping[str, Any], arrays: Arrays, policy: TabularPolicy, display: Display, constraints: int
 ) -> Optimum:
-    best = _values_of(arrays, "optimum_totals", constraints)
+    best = _values_of(arrays, "optimum_totals", constraints, display)
     return Optimum(
         value=best.reward,
         utility_values=best.utilities,
@@ -207,8 +207,8 @@ def _optimum_of(
         slater_gap=float(fitting(arrays, "optimum_gap", np.array(0.0))),
         active=fitting(arrays, "optimum_active", np.empty(constraints, dtype=np.bool_)),
         policy=_policy_of(fitting(arrays, "optimum_policy", policy.table)),
-        unconstrained=_values_of(arrays, "optimum_unconstrained", constraints),
-        slater=_values_of(arrays, "optimum_slater", constraints),
+        unconstrained=_values_of(arrays, "optimum_unconstrained", constraints, display),
+        slater=_values_of(arrays, "optimum_slater", constraints, display),
         method=_text(meta["method"]),
         passes=_whole(meta["passes"]),
         quantities=display.quantities if len(display.quantities) == 1 + constraints else (),

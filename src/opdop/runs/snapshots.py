@@ -12,7 +12,7 @@ import numpy as np
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.model import InvalidParameterError, OpdopError, PolicyMixture, TabularPolicy
 from opdop.model.validation import printable, shown
-from opdop.runs.checkpoint import CHECKPOINT, KIND, ResumableSimulator
+from opdop.runs.checkpoint import CHECKPOINT, KIND, ResumableSimulator, difference
 from opdop.runs.config import RunConfig
 from opdop.runs.files import Arrays, DamagedFileError, damaged, plain, read_arrays, write_arrays
 from opdop.runs.run import RUN, Run
@@ -65,9 +65,13 @@ def refuse_other_run(run: Trainer, folder: Path) -> None:
 def _refuse_other(run: Trainer, theirs: Mapping[str, Any], config: RunConfig, origin: object) -> None:
     for name, ours in (config.record() | plain(run.origin)).items():
         if theirs.get(name) != ours:
+            remedy = "Use the same arguments, or another folder."
+            if name == "planned_episodes":
+                planned = shown(theirs.get(name))
+                remedy = f"To play more episodes, give planned_episodes={planned}; otherwise use another folder."
             raise InvalidParameterError(
-                f"{printable(str(origin))} is of another run: its {name} is {shown(theirs.get(name))}, and now it "
-                f"is {shown(ours)}. Use the same arguments, or another folder."
+                f"{printable(str(origin))} is of another run: "
+                f"{difference(name, theirs.get(name), ours, run.display.quantities)}. {remedy}"
             )
 
 

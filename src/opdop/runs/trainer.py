@@ -375,7 +375,7 @@ class Trainer:
             mixture=mixture,
             optimum=self.optimum,
             last=None if self.cmdp is None else evaluate(self.cmdp, policy),
-            average=Values.of(sums / self.recorder.episodes),
+            average=Values.of(sums / self.recorder.episodes, self.display.quantities),
             thresholds=np.array(self.task.thresholds),
             display=self.display,
             config=self.config.but(episodes=self.target),

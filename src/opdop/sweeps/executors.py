@@ -9,8 +9,8 @@ import multiprocessing
 import os
 import re
 import socket
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as NoAnswer
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -161,6 +161,35 @@ class ExecutorBackend:
         """Do nothing: the caller ends it."""
 
 
+class SameProcessBackend(ExecutorBackend):
+    """This process makes the runs, one after the other: for problems with functions that only this process has."""
+
+    name = "this process"
+
+    def __init__(self, objects: Mapping[str, Any]) -> None:
+        super().__init__(_AtOnce(objects), 1)
+
+    def greet(self) -> list[Processor]:
+        """Return the processor of this process."""
+        return [greet()]
+
+
+class _AtOnce(Executor):
+    """Calls a function with a job when it is submitted, and gives it the job's problem, if that is an object."""
+
+    def __init__(self, objects: Mapping[str, Any]) -> None:
+        self._objects = objects
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Return a future that is done; signals are not caught, so that they end the sweep."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments, problem=self._objects.get(arguments[0].problem), **options))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 class DaskBackend:
     """The workers of a Dask scheduler, on any number of machines."""
 
@@ -225,16 +254,26 @@ def _no_scheduler(address: object, reason: str) -> InvalidParameterError:
     )
 
 
-def choose_backend(workers: int | None, executor: Executor | None, scheduler: str | None) -> Backend:
+def choose_backend(
+    workers: int | None, executor: Executor | None, scheduler: str | None, objects: Mapping[str, Any]
+) -> Backend:
     """Return the backend for these arguments of `run_sweep`; without any, processes on all cores.
 
-    Raises InvalidParameterError if the arguments contradict each other or no scheduler answers, and OpdopError if Dask
-    is not installed.
+    `objects` are the problems that only this process has. Raises InvalidParameterError if the arguments contradict each
+    other or no scheduler answers, and OpdopError if Dask is not installed.
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise InvalidParameterError(f"workers is {shown(workers)}; expected a whole number, at least 1.")
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise InvalidParameterError(f"executor is {shown(executor)}; expected a concurrent.futures.Executor.")
+    if objects:
+        if executor is not None or scheduler is not None or workers not in (None, 1):
+            raise InvalidParameterError(
+                f"{shown(next(iter(objects.values())))} has functions of yours, which other processes cannot get; "
+                "leave out workers, executor and scheduler, and this process makes the runs. For several workers, "
+                'write a function that returns the problem, and name it "FILE.py:FUNCTION".'
+            )
+        return SameProcessBackend(objects)
     if scheduler is not None:
         if executor is not None or workers is not None:
             raise InvalidParameterError("a scheduler has workers of its own; leave out workers and executor.")

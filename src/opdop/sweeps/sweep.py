@@ -24,7 +24,7 @@ from opdop.runs.interrupts import Interrupts
 from opdop.runs.progress import shown_progress
 from opdop.runs.recorder import columns
 from opdop.sweeps.executors import choose_backend, one_thread_each
-from opdop.sweeps.given_models import with_model_files
+from opdop.sweeps.given_models import Objects, with_names
 from opdop.sweeps.manifest import surroundings
 from opdop.sweeps.results import Sweep
 from opdop.sweeps.scheduler import Attempt, Scheduler, SweepProgress
@@ -65,7 +65,9 @@ def run_sweep(
 
     Args:
         spec: a spec, the path of one in TOML, or the same as data: {"seeds": 3, "problem": ["factored"]}. In data, a
-            problem may also be a `TabularCMDP`; it is written into the folder, and the workers read it from there.
+            problem may also be an object. A `TabularCMDP` or `LinearCMDP` is written into the folder, and the workers
+            read it from there. A continuous model, or a simulator of `from_gymnasium` or `from_functions`, has
+            functions that other processes cannot get, so this process makes the runs, one after the other.
         out: the folder; docs/experiments.md describes its files. Between two calls a spec may grow, not shrink.
         workers: number of processes on this machine; by default one for each core.
         executor: another `concurrent.futures.Executor` to use instead; `workers` is then the number of runs at once.
@@ -80,11 +82,13 @@ def run_sweep(
     the workers or the folder cannot be used.
     """
     store = Store(folder_at(out).absolute())
+    objects: Objects = {}
     if isinstance(spec, Mapping):
-        spec = Spec.of(with_model_files(spec, store.folder))
+        named, objects = with_names(spec, store.folder)
+        spec = Spec.of(named)
     elif not isinstance(spec, Spec):
         spec = Spec.read(spec, allow_code=allow_code)
-    backend = choose_backend(workers, executor, scheduler)
+    backend = choose_backend(workers, executor, scheduler, objects)
     at_once = True
     try:
         with Interrupts() as interrupts, one_thread_each(), shown_progress(progress, "sweep") as watch:

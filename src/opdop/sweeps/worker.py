@@ -15,6 +15,7 @@ from pathlib import Path
 from opdop.model import InvalidParameterError
 from opdop.runs import CHECKPOINT, Progress, Run, RunConfig, execute
 from opdop.runs.files import DamagedFileError
+from opdop.runs.training import Trainable
 from opdop.sweeps.manifest import Processor, processor
 from opdop.sweeps.spec import key_of
 from opdop.sweeps.store import MANIFEST, Claim, Store, SweepError, set_aside
@@ -38,8 +39,8 @@ def greet() -> Processor:
     return processor()
 
 
-def perform(job: RunConfig, folder: str, failures: int) -> Outcome:
-    """Make one run and put it into the folder of its sweep.
+def perform(job: RunConfig, folder: str, failures: int, problem: Trainable | None = None) -> Outcome:
+    """Make one run and put it into the folder of its sweep; `problem` is needed if the job's name means an object.
 
     The outcome is "done" at once if the run is finished and whole, "busy" if another process makes it, and "failed" if
     another process has failed at it since there were `failures` failed attempts.
@@ -63,12 +64,12 @@ def perform(job: RunConfig, folder: str, failures: int) -> Outcome:
             before = store.read_failure(key)
             if before is not None and before.tries > failures:
                 return Outcome("failed", greet(), error=before.error)
-            return _make(store, claim, job)
+            return _make(store, claim, job, problem)
     except OSError as error:
         raise SweepError(f"cannot write into {folder}: {error.strerror or error}.") from None
 
 
-def _make(store: Store, claim: Claim, job: RunConfig) -> Outcome:
+def _make(store: Store, claim: Claim, job: RunConfig, problem: Trainable | None) -> Outcome:
     started, told = time.time(), 0.0
 
     def tell(progress: Progress) -> None:
@@ -79,7 +80,7 @@ def _make(store: Store, claim: Claim, job: RunConfig) -> Outcome:
 
     claim.tell(0, job.episodes, started)
     try:
-        claim.finish(_execute(job, store.partial(claim.key), tell))
+        claim.finish(_execute(job, problem, store.partial(claim.key), tell))
     except Exception as error:
         if _is_of_the_disk(error):
             raise SweepError(str(error)) from None
@@ -95,16 +96,16 @@ def _make(store: Store, claim: Claim, job: RunConfig) -> Outcome:
     return Outcome("done", greet())
 
 
-def _execute(job: RunConfig, folder: Path, tell: Callable[[Progress], None]) -> Run:
+def _execute(job: RunConfig, problem: Trainable | None, folder: Path, tell: Callable[[Progress], None]) -> Run:
     """Make a run with checkpoints in a folder; if the one that is there cannot be used, start again without it."""
     there = os.path.lexists(folder / CHECKPOINT)
     try:
-        return execute(job, checkpoint=folder, progress=tell)
+        return execute(job, problem, checkpoint=folder, progress=tell)
     except (DamagedFileError, InvalidParameterError):
         if not there:
             raise
         set_aside(folder / CHECKPOINT)
-        return execute(job, checkpoint=folder, progress=tell)
+        return execute(job, problem, checkpoint=folder, progress=tell)
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from opdop.envs import make
-from opdop.model import InvalidParameterError, Problem
+from opdop.model import DescribedSimulator, InvalidParameterError, Problem
+from opdop.model.validation import shown
 from opdop.theory.simulation import Simulation
 from opdop.theory.verification import (
     CoverageStudy,
@@ -51,6 +52,11 @@ def verify_problems(
     >>> found.failed
     0
     """
+    if isinstance(problems, DescribedSimulator):
+        raise InvalidParameterError(
+            f"{shown(problems)} is a simulator, whose model is not known; expected a model, because the "
+            "statements are about true values."
+        )
     chosen = [problems] if isinstance(problems, (str, Problem)) else list(problems)
     runs = seeds if seeds is not None else (25 if only_optimism else 3)
     length = episodes if episodes is not None else (2000 if only_optimism else 300)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opdop.algorithms.constants import Constants
+from opdop.algorithms.counts import known_visits
 from opdop.algorithms.task import Estimates, Task
 from opdop.model import Episode, Features, InvalidParameterError
 from opdop.model.validation import Floats
@@ -34,14 +35,22 @@ class Evaluated(NamedTuple):
 
 
 def _tables(task: Task) -> tuple[Floats, Floats]:
-    """Return room for the transitions [H, S, A, S] and the sums of the signals [1+I, H, S, A] of all episodes."""
+    """Return room for the transitions [H, S, A, S] and the sums of the signals [1+I, H, S, A] of all episodes.
+
+    What the task says of an absorbing state is there already, as many visits of every stage.
+    """
     J, H, S, A = 1 + task.num_constraints, task.horizon, task.num_states, task.num_actions
     if H * S * A * S > MOST_CELLS:
         raise InvalidParameterError(
             f"a table of H = {H}, S = {S}, A = {A} would have {H * S * A * S:,} cells; expected at most "
             f"{MOST_CELLS:,}: verify a smaller problem of the same kind."
         )
-    return np.zeros((H, S, A, S)), np.zeros((J, H, S, A))
+    seen, sums = np.zeros((H, S, A, S)), np.zeros((J, H, S, A))
+    if task.absorbing is not None and task.rest is not None:
+        often = known_visits(task) // H
+        seen[:, task.absorbing, :, task.absorbing] = often
+        sums[:, :, task.absorbing] = often * task.rest[:, None, None]
+    return seen, sums
 
 
 class ReferenceCounts:
@@ -49,6 +58,7 @@ class ReferenceCounts:
 
     def __init__(self, task: Task, constants: Constants) -> None:
         self.seen, self.sums = _tables(task)
+        self.known = float(self.seen[0].sum())  # visits of a stage that were not played
         self.ridge = reference_radii.ridge_of(constants)
         self.bonus = reference_radii.count_bonus(task, constants)[:, None, None]
         self.unvisited_bonus = reference_radii.unvisited_bonus(task, constants)[:, None, None]
@@ -81,7 +91,7 @@ class ReferenceCounts:
     def potential(self) -> Result:
         """Compare the sum of 1 / sqrt(n + ridge) at visited pairs with the largest sum that any visits can have."""
         pairs = self.seen[0].size // self.seen.shape[3]
-        K = float(self.seen[0].sum())
+        K = float(self.seen[0].sum()) - self.known
         bound = pairs * pigeonhole(K / pairs, np.inf, 1.0, self.ridge)
         largest = K / np.sqrt(self.ridge)
         return Result.inequality(float(self.widths.max()), bound, largest, rounding=ROUNDING * bound)
@@ -98,6 +108,7 @@ class ReferenceBalls:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.seen, self.sums = _tables(task)
+        self.known = float(self.seen[0].sum())  # visits of a stage that were not played
         self.logarithm, self.signal_logarithm = reference_radii.ball_logarithms(task)
         self.widths = np.zeros(task.horizon)  # sums of the kernel's widths at the visited pairs
 
@@ -142,7 +153,7 @@ class ReferenceBalls:
 
     def potential(self) -> Result:
         """Compare the sum of the widths at visited pairs with the largest sum that any visits can have."""
-        pairs, K = self.task.num_states * self.task.num_actions, float(self.seen[0].sum())
+        pairs, K = self.task.num_states * self.task.num_actions, float(self.seen[0].sum()) - self.known
         if self.task.stationary:
             sums, late = np.cumsum(self.widths), np.arange(1, self.task.horizon + 1)
         else:

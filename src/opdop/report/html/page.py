@@ -75,7 +75,7 @@ def page(collection: Collection, drawn: Mapping[str, Drawn]) -> str:
         collection=collection,
         headline=sentences.headline(collection),
         runs=_count(collection.total_runs, "run"),
-        sections=[_section(collection, section, drawn[section.key]) for section in collection.sections],
+        sections=[_section(section, drawn[section.key]) for section in collection.sections],
         known=any(isinstance(section, Section) for section in collection.sections),
         unknown=any(isinstance(section, RealisedSection) for section in collection.sections),
         missing=Table(["run", "reason"], [Row([each.place, each.reason]) for each in collection.missing], False),
@@ -98,7 +98,7 @@ def command(group: Group) -> str:
     return f"for seed in {seeds}; do {shlex.join(words)} --seed $seed --out {folder}-$seed; done"
 
 
-def _section(collection: Collection, section: Section | RealisedSection, drawn: Drawn) -> dict[str, Any]:
+def _section(section: Section | RealisedSection, drawn: Drawn) -> dict[str, Any]:
     """Return what the template shows of one problem."""
     summary, found = section.summary, verdicts(section)
     display = summary.run.display
@@ -106,12 +106,10 @@ def _section(collection: Collection, section: Section | RealisedSection, drawn: 
     H, S, A = summary.shape
     size = f"{sizes_text(S, A, H, len(summary.constraints))}."
     parameters = ", ".join(f"{key}={setting_text(value)}" for key, value in display.parameters.items())
-    alike = [each.key for each in collection.sections if each.name == section.name]
     bands = sentences.band_sentence(section)
     return {
         "id": f"problem-{section.key}",
         "name": section.name,
-        "heading": section.name if len(alike) == 1 else f"{section.name} ({alike.index(section.key) + 1})",
         "about": display.summary,
         "facts": f"{size} Parameters: {parameters}." if parameters else size,
         "task": sentences.task_sentence(section),

@@ -20,6 +20,7 @@ from opdop.report.summary.groups import Group, RealisedSection, Section
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.realised_summary import summary_of
 from opdop.report.summary.run_summary import RunSummary
+from opdop.report.summary.solution import setting_text
 from opdop.runs import Run
 from opdop.runs.files import file_name
 from opdop.runs.run import RUN
@@ -160,14 +161,35 @@ def _sections(runs: Mapping[str, Run]) -> tuple[tuple[Section | RealisedSection,
             seeds[config.seed] = (place, run)
     sections: list[Section | RealisedSection] = []
     used: set[str] = set()
-    for _, groups in sorted(problems.items()):
+    chosen = [next(iter(next(iter(groups.values())).values()))[1] for _, groups in sorted(problems.items())]
+    for label, (_, groups) in zip(_names(chosen), sorted(problems.items()), strict=True):
         members = [tuple(run for _, (_, run) in sorted(seeds.items())) for seeds in groups.values()]
         names = labels([each[0].config for each in members])
         ordered = sorted(zip(names, members, strict=True), key=lambda item: item[0])
         key = unused(file_name(members[0][0].display.name)[:60] or "problem", used)
         kind = RealisedSection if members[0][0].optimum is None else Section
-        sections.append(kind(key, tuple(Group(label, each) for label, each in ordered)))
+        sections.append(kind(key, tuple(Group(words, each) for words, each in ordered), label))
     return tuple(sections), repeated
+
+
+def _names(runs: list[Run]) -> list[str]:
+    """Return a name of the problem of each run; where several have the same, with the parameters in which they differ.
+
+    Problems of the same name and parameters are numbered: they are models that were given as objects, or functions that
+    have changed between the runs.
+    """
+    found = []
+    for run in runs:
+        name = run.display.name
+        alike = [each.config.problem_parameters for each in runs if each.display.name == name]
+        own = run.config.problem_parameters
+        keys = dict.fromkeys(key for parameters in alike for key in parameters)
+        differ = [key for key in keys if any(parameters.get(key) != own.get(key) for parameters in alike)]
+        words = ", ".join(f"{key}={setting_text(own[key])}" for key in differ if key in own)
+        found.append(f"{name} ({words})" if words else name)
+    return [
+        name if found.count(name) == 1 else f"{name} ({found[: i + 1].count(name)})" for i, name in enumerate(found)
+    ]
 
 
 def _overlap(runs: list[Run]) -> bool:

@@ -112,6 +112,7 @@ class Section:
 
     key: str  # a name for files that no other section has
     groups: tuple[Group, ...]
+    label: str = ""  # the problem's name with what tells it apart, if other sections are of a problem of this name
 
     @property
     def summary(self) -> RunSummary:
@@ -120,8 +121,8 @@ class Section:
 
     @property
     def name(self) -> str:
-        """The problem's name."""
-        return self.summary.run.display.name
+        """The problem's name, with the parameters in which it differs from others of this name."""
+        return self.label or self.summary.run.display.name
 
     @cached_property
     def cmdp(self) -> TabularCMDP | None:
@@ -170,6 +171,7 @@ class RealisedSection:
 
     key: str  # a name for files that no other section has
     groups: tuple[Group, ...]
+    label: str = ""  # the problem's name with what tells it apart, if other sections are of a problem of this name
 
     @cached_property
     def summaries(self) -> tuple[RealisedSummary, ...]:
@@ -183,8 +185,8 @@ class RealisedSection:
 
     @property
     def name(self) -> str:
-        """The problem's name."""
-        return self.summary.run.display.name
+        """The problem's name, with the parameters in which it differs from others of this name."""
+        return self.label or self.summary.run.display.name
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

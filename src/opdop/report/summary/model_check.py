@@ -38,9 +38,7 @@ class ModelCheck:
         the shipped and random problems of `studies.recommended`, the average policy was then within `ACCURACY` of the
         optimum.
         """
-        wanted = max(1000.0, VISITS * self.reachable * self.solution.cmdp.num_actions)
-        unit = 10.0 ** math.floor(math.log10(wanted))
-        return int(next(step * unit for step in (1, 2, 5, 10) if step * unit >= wanted))
+        return recommended_episodes(self.reachable, self.solution.cmdp.num_actions)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the findings in words, each with a label."""
@@ -62,6 +60,13 @@ class ModelCheck:
         """Return the findings as plain data for JSON."""
         plan = {"algorithm": self.algorithm, "episodes": self.episodes}
         return {"format": "opdop.check/1", "reachable": self.reachable, **plan, "solution": self.solution.record()}
+
+
+def recommended_episodes(states: int, actions: int) -> int:
+    """Return how many episodes are recommended for so many states that can be reached, and so many actions."""
+    wanted = max(1000.0, VISITS * states * actions)
+    unit = 10.0 ** math.floor(math.log10(wanted))
+    return int(next(step * unit for step in (1, 2, 5, 10) if step * unit >= wanted))
 
 
 def check_model(problem: Problem) -> ModelCheck:

@@ -103,7 +103,7 @@ def band_sentence(section: Section | RealisedSection) -> str:
 
 def headline(collection: Collection) -> str:
     """Return the title of a report: algorithms and problems."""
-    problems = list(dict.fromkeys(section.name for section in collection.sections))
+    problems = list(dict.fromkeys(section.summary.run.display.name for section in collection.sections))
     algorithms = {group.runs[0].config.algorithm for section in collection.sections for group in section.groups}
     return f"{_list(sorted(algorithms))} on {_list(problems)}"
 

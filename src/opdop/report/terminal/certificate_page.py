@@ -22,7 +22,7 @@ _PAIRS = 10
 def certificate_page(certificates: Mapping[str, Certificate], facts: Mapping[str, Any]) -> RenderableType:
     """Return what the data prove about policies, by their names; the last one is the one that is recommended."""
     best = list(certificates.values())[-1]
-    what = f"{facts['problem']}, " if facts.get("problem") else ""
+    what = f"{facts['problem']}, " if facts.get("problem") and facts["problem"] != str(facts["source"]) else ""
     head = Text.assemble((str(facts["source"]), "bold cyan"), f": {what}{facts['episodes']:,} episodes; {best.basis}")
     parts: list[RenderableType] = [head, Text(""), _bounds(certificates), Text("")]
     parts.append(Text(f"{best.lead}, for all policies at once:" if len(certificates) > 1 else f"{best.lead}:"))

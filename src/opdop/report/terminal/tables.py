@@ -17,7 +17,7 @@ from opdop.algorithms.constants import ALGORITHM_1
 from opdop.algorithms.preset_makers import Presets
 from opdop.envs import Environment
 from opdop.model import Display, Problem, Quantity
-from opdop.model.display import worth
+from opdop.model.display import SHARE, singular, worth
 from opdop.model.rounding import number, short_number
 from opdop.report.summary.guarantee_card import card_lines
 from opdop.report.summary.run_facts import constants_text
@@ -44,6 +44,10 @@ _LEGEND = (
 _MEASURES = (
     "Regret: reward lost against the optimum. Violation: cumulative, slack cancels. Hard violation: the sum of the "
     "positive parts, which slack never cancels."
+)
+_SHARED = (
+    f" Worst constraint: in each episode the one that is violated most, in {SHARE}, because the constraints have "
+    "different units; 100 % is the most by which two episode totals can differ."
 )
 _OWN = "Algorithms with presets of their own:"
 _DOUBLING = (
@@ -177,7 +181,7 @@ def run_page(summary: RunSummary) -> RenderableType:
     facts.add_row("parameters", settings(run.display) or "none")
     notes = [Text(note, style="yellow") for note in summary.notes]
     gap = Text("")
-    legend = Text(_MEASURES, style="dim")
+    legend = Text(_MEASURES + (_SHARED if summary.hard_violation.unit == SHARE else ""), style="dim")
     parts = (
         _heading(run.display),
         gap,
@@ -303,7 +307,7 @@ def _multiplier(summary: RunSummary, i: int, constraint: ConstraintSummary) -> s
     of = f"{constraint.quantity.name}: " if len(summary.constraints) > 1 else ""
     values = (summary.late_multiplier(i), summary.final_multiplier(i), constraint.multiplier)
     late, final, best = (short_number(constraint.price(value)["own"]) for value in values)
-    unit = f" {summary.reward.unit} per unit".replace("  ", " ")
+    unit = f" {summary.reward.unit} per {singular(constraint.quantity.unit)}".replace("  ", " ")
     return f"{of}{late} on average over the second half of the run, {final} at its end; Y* = {best}{unit}"
 
 
