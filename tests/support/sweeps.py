@@ -21,7 +21,7 @@ from opdop.sweeps import key_of
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"episodes": 300, "seeds": 2, "problem": ["factored", "queue"], "records": 20}
-LONG = {"episodes": 60_000, "seeds": 3, "problem": "factored", "records": 20}  # each takes some tenths of a second
+LONG = {"episodes": 400_000, "seeds": 3, "problem": "factored", "records": 20}  # each takes some tenths of a second
 INFEASIBLE = {"name": "queue", "throughput": 11.9}
 
 

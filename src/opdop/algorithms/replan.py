@@ -2,7 +2,7 @@
 
 The plan trusts the means of the data, except that an estimate from few visits is doubted while others are visited often
 (`opdop.kernels.trust`): it may be a little better than it looked. A pair that was never visited may lead to any state,
-with large signals. So everything promising is tried, and nothing is written off for ever after an unlucky start. While
+with large signals. So what may be good is tried, and nothing is written off for ever after an unlucky start. While
 data are few the plan asks for more than the thresholds, by a margin that falls with the number of episodes; this keeps
 early violation down. There is no guarantee before the run; its data can be certified after it.
 """
