@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     table.print_settings(settings)
     if given.cases:
         table.print_cases(settings)
+        table.print_against(settings[0], settings[1:])
 
 
 if __name__ == "__main__":

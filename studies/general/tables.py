@@ -83,6 +83,27 @@ class Table:
             problems = len(self.covered(setting, last))
             print(f"| `{setting.text}` | {' | '.join(f'{cell:.3f}' for cell in cells)} | {problems} |")
 
+    def print_against(self, first: Setting, others: Sequence[Setting]) -> None:
+        """Print, for each number of episodes, how other settings compare with the first one."""
+        columns = "cost", "hard violation", "late hard violation", "cheaper / dearer", "largest cost", "spread above 5 %"
+        for length in self.lengths:
+            print(f"\nK {length:,}, relative to `{first.text}`:\n\n| setting | {' | '.join(columns)} |")
+            print("|---|" + "--:|" * len(columns))
+            for setting in others:
+                cases = self.covered(setting, length)
+                shares = np.array([[self.share(each, case, length) for case in cases] for each in (first, setting)])
+                hard, late = (
+                    np.mean(self.violations(setting, length, late=late))
+                    / np.mean(self.violations(first, length, late=late))
+                    for late in (False, True)
+                )
+                spreads, worst = self.spreads(setting, length), int(np.argmax(shares[1]))
+                cells = f"{self.mean(setting, length) / self.mean(first, length):.2f}", f"{hard:.2f}", f"{late:.3f}"
+                counts = f"{np.sum(shares[1] < shares[0])} / {np.sum(shares[1] > shares[0])} of {len(cases)}"
+                wide = f"{np.sum(np.array(spreads) > 0.05)} of {len(spreads)}"
+                largest = f"{shares[1, worst]:.3f} ({cases[worst].name})"
+                print(f"| `{setting.text}` | {' | '.join((*cells, counts, largest, wide))} |")
+
     def overall(self, setting: Setting) -> float:
         """Return the criterion: the geometric mean over problems and numbers of episodes."""
         return float(np.exp(np.mean([np.log(self.mean(setting, length)) for length in self.lengths])))
