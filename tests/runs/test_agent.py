@@ -177,3 +177,8 @@ def test_folder_belongs_to_one_agent(tmp_path: Path) -> None:
         Agent(two_states(), tmp_path, algorithm="opdop", seed=1)
     with Agent(two_states(), tmp_path, algorithm="opdop") as agent:
         assert repr(agent) == "Agent('model': 0 episodes, stage 0 of 3)"
+
+
+def test_an_agent_learns_with_an_algorithm_that_needs_no_number_of_episodes():
+    assert Agent(two_states()).config.algorithm == "replan"
+    assert Agent(two_states(), preset="certified", slater_gap=0.1).config.algorithm == "doubling:opdop"

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.algorithms import Task, find
+from opdop.algorithms import Task, find, recommended
 from opdop.algorithms.saved_state import fitting, prefixed, under
 from opdop.algorithms.sizes import as_task
 from opdop.model import (
@@ -57,7 +57,8 @@ class Agent:
             are used, or a simulator that describes itself, such as that of `opdop.from_gymnasium`.
         folder: where finished episodes and the learner are saved; an agent that is made again with the same arguments
             goes on from there. Without it nothing is saved.
-        algorithm: a name from `opdop.algorithms()`; by default one for an unknown number of episodes.
+        algorithm: a name from `opdop.algorithms()`; by default "replan", which needs no number of episodes, and with
+            another preset than "practical" "doubling:opdop".
         episodes: the number of planned episodes, for an algorithm that needs it; a Task has its own.
         preset: where the constants come from.
         slater_gap: a lower bound on the Slater gap. Unknown is a normal case: see `opdop.train`.
@@ -82,7 +83,7 @@ class Agent:
         problem: Task | Problem | DescribedSimulator,
         folder: str | Path | None = None,
         *,
-        algorithm: str = "doubling:opdop",
+        algorithm: str | None = None,
         episodes: int | None = None,
         preset: str = "practical",
         slater_gap: float | None = None,
@@ -90,6 +91,8 @@ class Agent:
         seed: int = 0,
         display: Display | None = None,
     ) -> None:
+        if algorithm is None:
+            algorithm = recommended(None) if preset == RunConfig.preset else "doubling:opdop"
         self.config = RunConfig(
             algorithm=algorithm,
             preset=preset,
