@@ -181,4 +181,4 @@ def test_folder_belongs_to_one_agent(tmp_path: Path) -> None:
 
 def test_an_agent_learns_with_an_algorithm_that_needs_no_number_of_episodes():
     assert Agent(two_states()).config.algorithm == "replan"
-    assert Agent(two_states(), preset="certified", slater_gap=0.1).config.algorithm == "doubling:opdop"
+    assert Agent(two_states(), preset="certified").config.algorithm == "doubling:opdop"
