@@ -130,7 +130,7 @@ def test_readme_explains_every_preset_as_the_command_line_does() -> None:
 def test_picture_of_a_run_is_made_by_the_command_in_the_readme() -> None:
     assert f"--figure docs/images/{RUN_PICTURE}" in README
     drawn = (ROOT / "docs" / "images" / RUN_PICTURE).read_text(encoding="utf-8")
-    assert "<!-- media-streaming: opdop, preset practical, 200,000 episodes, seed 0 -->" in drawn
+    assert "<!-- media-streaming: replan, preset practical, 200,000 episodes, seed 0 -->" in drawn
     assert MAKEFILE.count("opdop run media-streaming --episodes 2e5 --figure") == 2  # make run, make gallery
 
 
