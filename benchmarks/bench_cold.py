@@ -17,7 +17,8 @@ from opdop.__main__ import main as opdop
 
 AIM = 8.0  # seconds
 RUNS = (
-    ("counts", ["factored", "--episodes", "1000"]),
+    ("counts, replan", ["factored", "--episodes", "1000"]),
+    ("counts, opdop", ["factored", "--algorithm", "opdop", "--episodes", "1000"]),
     ("LSTD", ["random-mixture", "--algorithm", "opdop-lstd", "--episodes", "100"]),
     ("continuous states", ["reservoir", "--episodes", "20"]),
 )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from scipy import special
 
 from opdop.model.errors import InvalidModelError
 from opdop.model.validation import Floats, as_floats, as_number, as_vector, call, shown
@@ -55,6 +54,8 @@ class TruncatedNormal:
 
     @property
     def _ends(self) -> tuple[float, float]:
+        from scipy import special  # late: every run imports this file; loading it takes 0.04 s
+
         low, high = (special.ndtr((end - self.mean) / self.deviation) for end in (0.0, 1.0))
         return float(low), float(high)
 
@@ -68,6 +69,8 @@ class TruncatedNormal:
         """Return the point [1] of one uniform."""
         uniforms = as_vector("uniforms", uniforms, 1, "dim")
         low, high = self._ends
+        from scipy import special
+
         x = self.mean + self.deviation * float(special.ndtri(low + float(uniforms[0]) * (high - low)))
         return np.array([min(max(x, 0.0), 1.0)])
 
