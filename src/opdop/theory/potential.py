@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import dawsn
 
 from opdop.algorithms.radius_rules import BallRadius, FeatureSizes, Radius, first_widths, linear_rule
 from opdop.algorithms.task import Task
@@ -101,6 +100,8 @@ def _root_integral(t: float, log_sets: float) -> float:
     """Return an integral of sqrt(2 (log_sets + log(t + 1) / 2) / (t + 1))."""
     s = math.sqrt(t + 1.0)
     root = math.sqrt(log_sets + math.log(s))
+    from scipy.special import dawsn  # late, as in identities.py
+
     return 2.0 * math.sqrt(2.0) * s * (root - float(dawsn(root)))
 
 
