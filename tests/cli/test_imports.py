@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-UNUSED = ("scipy.stats", "scipy.optimize", "matplotlib", "gymnasium", "jinja2")
+UNUSED = ("scipy.stats", "scipy.special", "scipy.optimize", "matplotlib", "gymnasium", "jinja2")
 PROGRAM = """
 import sys
 from opdop.cli import app
