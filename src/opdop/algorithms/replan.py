@@ -122,7 +122,7 @@ def _practical(
 
 @algorithm(
     "replan",
-    summary="Plans on the observed means, optimistic where data are few; again as they grow by 1 %",
+    summary="Plans on the observed means, and doubts what was seen seldom; what `opdop run` uses by default",
     presets={"practical": _practical},
 )
 def replan(task: Task, preset: Preset) -> ReplanningLearner:
