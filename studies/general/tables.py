@@ -85,9 +85,10 @@ class Table:
 
     def print_against(self, first: Setting, others: Sequence[Setting]) -> None:
         """Print, for each number of episodes, how other settings compare with the first one."""
-        columns = "cost", "hard violation", "late hard violation", "cheaper / dearer", "largest cost", "spread above 5 %"
+        columns = ["cost", "hard violation", "late hard violation", "cheaper / dearer", "largest cost", "spread > 5 %"]
         for length in self.lengths:
-            print(f"\nK {length:,}, relative to `{first.text}`:\n\n| setting | {' | '.join(columns)} |")
+            print(f"\nK {length:,}, relative to `{first.text}`:\n")
+            print(f"| setting | {' | '.join(columns)} |")
             print("|---|" + "--:|" * len(columns))
             for setting in others:
                 cases = self.covered(setting, length)
