@@ -57,18 +57,18 @@ def noisy_lists() -> dict[str, Any]:
             P[x, a, rng.choice(S, 12, replace=False)] = rng.dirichlet(np.ones(12))
     utilities = rng.random((I, S, A))
     problem = TabularCMDP(P, rng.random((S, A)), utilities, np.full(I, 0.3 * H), initial=np.full(S, 1.0 / S), horizon=H)
-    return {"problem": problem, "episodes": 3000, "noisy": True, "piece": 10, "records": 60}
+    return {"problem": problem, "episodes": 5000, "noisy": True, "piece": 10, "records": 60}
 
 
 def doubling() -> dict[str, Any]:
     """An unknown number of episodes: the learner starts anew on the way."""
-    return {"problem": "factored", "episodes": 6000, "algorithm": "doubling:opdop", "piece": 41, "records": 60}
+    return {"problem": "factored", "episodes": 24_000, "algorithm": "doubling:opdop", "piece": 41, "records": 60}
 
 
 def features() -> dict[str, Any]:
     """Algorithm 2: least squares on features, with inverses that are refreshed now and then."""
     algorithm = {"problem": "random-mixture", "algorithm": "opdop-lstd"}
-    return {**algorithm, "episodes": 1500, "piece": 10, "records": 60}
+    return {**algorithm, "episodes": 4000, "piece": 10, "records": 60}
 
 
 class Unknown:
