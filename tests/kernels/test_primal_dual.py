@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opdop.algorithms.task import by_action
@@ -16,13 +16,16 @@ from opdop.kernels.primal_dual import (
     LEAST_SCALE,
     PROBABILITY_FLOOR,
     SCALE_MEMORY,
+    Seen,
     Steps,
     exponential,
     find_rates,
+    find_targets,
     improve,
     move_dual,
     update_dual,
     update_scales,
+    update_variances,
 )
 from tests.support.sources import source_of
 from tests.support.strategies import SEEDS, Array
@@ -274,8 +277,9 @@ RELATIVE = Steps(0.5, 0.25, 1.0, 0.75, True)
 def rates_of(kernel: Any, steps: Steps, scales: list[float], integral: list[float], dual: list[float], **other: Any):
     I = len(dual)
     b, v = np.array(other.get("thresholds", [1.0] * I)), np.array(other.get("estimates", [1.0] * I))
-    rates = np.full(2 + 2 * I, np.nan)
-    kernel(steps, np.array(scales), np.array(integral), np.array(dual), b, v, other.get("played", 0), rates)
+    rates, responses = np.full(2 + 2 * I, np.nan), np.array(other.get("responses", [0.0] * I))
+    seen = Seen(np.array(scales), responses, np.full(I, np.nan))
+    kernel(steps, seen, np.array(integral), np.array(dual), b, v, other.get("played", 0), rates)
     return rates
 
 
@@ -293,13 +297,31 @@ def test_relative_steps_by_hand(kernel: Any):
     # a violation of 20 counts as 20 / (1 + 20 / (10 * 2)) = 10: the unit is halved
     rates = rates_of(kernel, RELATIVE, [4.0, 2.0], [1.0], [3.0], played=7, estimates=[21.0])
     np.testing.assert_allclose(rates, [0.05, 0.125, 0.25 * 0.75, 0.75 * 0.75], rtol=1e-15)
+    # where the policy reacts by 40 / 3, the unit is 6 / (4 + 0.3 * 40 / 3)
+    rates = rates_of(kernel, RELATIVE, [4.0, 2.0], [1.0], [3.0], played=7, responses=[40.0 / 3.0])
+    np.testing.assert_allclose(rates, [0.05, 0.125, 0.25 * 0.75, 0.75 * 0.75], rtol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", both(find_targets))
+def test_thresholds_are_raised_by_standard_errors_up_to_a_share_of_the_gap(kernel: Any):
+    b, variances = np.array([1.0, 2.0]), np.array([9.0, 400.0])
+    cautious = Steps(0.5, 0.25, 1.0, 0.75, True, caution=2.0, most_margin=0.75)
+    for steps, played, expected in [
+        (cautious, 144, [1.5, 2.75]),  # 2 sqrt(9 / 144), and 0.75 instead of 2 sqrt(400 / 144)
+        (cautious, 14400, [1.05, 2.0 + 1.0 / 3.0]),
+        (cautious, 0, [1.0, 2.0]),  # nothing was seen yet
+        (RELATIVE, 144, [1.0, 2.0]),
+    ]:
+        targets = np.full(2, np.nan)
+        kernel(steps, b, variances, played, targets)
+        np.testing.assert_allclose(targets, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize(("reward", "utility"), [(10.0, 1.0), (1.0, 0.01), (0.1, 30.0)])
 def test_relative_steps_do_not_depend_on_the_units_of_signals(reward: float, utility: float):
     # In other units scores and multipliers change as reward and reward / utility do, and nothing else.
     price = reward / utility
-    one = rates_of(find_rates, RELATIVE, [0.7, 0.2], [0.5], [0.9], thresholds=[2.0], estimates=[1.7])
+    one = rates_of(find_rates, RELATIVE, [0.7, 0.2], [0.5], [0.9], thresholds=[2.0], estimates=[1.7], responses=[0.4])
     other = rates_of(
         find_rates,
         RELATIVE,
@@ -308,6 +330,7 @@ def test_relative_steps_do_not_depend_on_the_units_of_signals(reward: float, uti
         [0.9 * price],
         thresholds=[2.0 * utility],
         estimates=[1.7 * utility],
+        responses=[0.4 * utility**2],
     )
     assert other[0] * reward == pytest.approx(one[0], rel=1e-12)
     assert other[1] == one[1]
@@ -319,14 +342,53 @@ def test_scales_are_root_mean_squares_of_the_ranges_at_visited_states(kernel: An
     q = np.zeros((2, 2, 3, 4))  # [J, H, A, S]
     q[0, 0, :, 1], q[0, 1, :, 3] = [1.0, 4.0, 2.0], [0.0, 4.0, 1.0]  # ranges 3 and 4
     q[1, 0, :, 2] = 9.0, 0.0, 0.0  # not visited
-    scales = np.array([1.0, 1.0])
-    kernel(q, np.array([1, 3, 0]), 0, scales)
-    np.testing.assert_allclose(scales, [math.sqrt(12.5), LEAST_SCALE], rtol=1e-15)
-    kernel(q, np.array([2, 0, 0]), 1, scales)  # the mean of two episodes
-    np.testing.assert_allclose(scales, [math.sqrt(12.5) / 2.0, (LEAST_SCALE + math.sqrt(40.5)) / 2.0], rtol=1e-15)
-    before = scales.copy()
-    kernel(q, np.array([0, 0, 0]), 10**6, scales)
-    np.testing.assert_allclose(scales, before * (1.0 - 1.0 / SCALE_MEMORY), rtol=1e-12)
+    policy = np.full((2, 3, 4), 1.0 / 3.0)
+    seen = nothing_seen(1)
+    kernel(q, policy, np.array([1, 3, 0]), 0, seen)
+    np.testing.assert_allclose(seen.scales, [math.sqrt(12.5), LEAST_SCALE], rtol=1e-15)
+    kernel(q, policy, np.array([2, 0, 0]), 1, seen)  # the mean of two episodes
+    np.testing.assert_allclose(seen.scales, [math.sqrt(12.5) / 2.0, (LEAST_SCALE + math.sqrt(40.5)) / 2.0], rtol=1e-15)
+    before = seen.scales.copy()
+    kernel(q, policy, np.array([0, 0, 0]), 10**6, seen)
+    np.testing.assert_allclose(seen.scales, before * (1.0 - 1.0 / SCALE_MEMORY), rtol=1e-12)
+
+
+def nothing_seen(I: int) -> Seen:
+    return Seen(np.ones(1 + I), np.ones(I), np.ones(I))
+
+
+@pytest.mark.parametrize("kernel", both(update_scales))
+@settings(max_examples=20)
+@given(seed=SEEDS)
+def test_the_response_is_how_much_a_step_along_the_utility_raises_it(kernel: Any, seed: int):
+    # One state a stage, so that the response of V is the sum of those of the stages. The score is Q_1 alone.
+    rng = np.random.default_rng(seed)
+    H, A, step = 3, 4, 1e-5
+    q, policy = rng.random((2, H, A, 1)), rng.dirichlet(np.ones(A), size=(H, 1)).transpose(0, 2, 1).copy()
+    q[0] = 0.0
+    moved, seen = policy.copy(), nothing_seen(1)
+    improve(moved, q, np.array([1.0]), step, 0.0, np.ones((H, 1), dtype=np.bool_))
+    kernel(q, policy, np.zeros(H + 1, dtype=np.int64), 0, seen)
+    risen = float(((moved - policy) * q[1]).sum()) / step
+    np.testing.assert_allclose(seen.responses, [risen], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", both(update_variances))
+def test_variances_are_squared_errors_after_one_stage(kernel: Any):
+    J, H, A, S = 2, 2, 2, 3
+    q, v = np.full((J, H, A, S), np.nan), np.full((J, H + 1, S), np.nan)
+    q[1, 0, 1, 2], q[1, 1, 0, 0] = 1.5, 0.25
+    v[1, 1, 0], v[1, 2, 1] = 0.5, 0.0
+    states, actions, observed = np.array([2, 0, 1]), np.array([1, 0]), np.array([[np.nan, np.nan], [0.75, 1.0]])
+    seen = nothing_seen(1)
+    kernel(q, v, states, actions, observed, 0, seen)
+    expected = (0.75 + 0.5 - 1.5) ** 2 + (1.0 - 0.25) ** 2
+    np.testing.assert_allclose(seen.variances, [expected], rtol=1e-15)
+    kernel(q, v, states, actions, 0.0 * observed + observed, 1, seen)  # the mean of two equal episodes
+    np.testing.assert_allclose(seen.variances, [expected], rtol=1e-15)
+    observed[1, 1] = 0.25
+    kernel(q, v, states, actions, observed, 10**6, seen)
+    np.testing.assert_allclose(seen.variances, [expected - 0.75**2 / SCALE_MEMORY], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", both(move_dual))

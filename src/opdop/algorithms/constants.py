@@ -41,6 +41,7 @@ class Constants:
     damping: float = 0.0  # kappa
     early_updates: float = 1.0  # episode k is followed by this many / k updates, but at least by one
     relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
+    caution: float = 0.0  # standard errors of the estimated utilities by which relative steps raise thresholds
 
     @property
     def margin(self) -> float:
@@ -166,6 +167,7 @@ def _practical(
     step_scale: float = 1.0,
     dual_step_scale: float = 0.03,
     damping: float = 0.2,
+    caution: float = 1.0,
     early_updates: float = 1.0,
     radius_scale: float = 0.001,
     linear_radius_scale: float = 0.001,
@@ -205,6 +207,7 @@ def _practical(
         damping=damping,
         relative=True,
         early_updates=early_updates,
+        caution=caution,
         parameters={name: given[name] for name in presets()["practical"]},
     )
 

@@ -199,7 +199,9 @@ class ContinuousOPDOP(OPDOP):
         states = self.visitors + np.arange(H + 1)
         check_state(self.regressions, self.lstd.q, self.lstd.v, self.task)
         evaluators.observe(self.regressions, self.lstd.v, states, episode.actions, episode.signals)
-        self._update_scales(self._nearest(episode.states))
+        nearest = self._nearest(episode.states)
+        self._update_scales(nearest)
+        self._update_variances(nearest, episode)
 
     def _nearest(self, points: Floats) -> NDArray[np.int64]:
         """Return the stored state, other than the places of visitors, nearest to each point of [n, dim]."""

@@ -28,7 +28,19 @@ from opdop.algorithms.sizes import (
 from opdop.algorithms.task import CompiledEvaluator, Estimates, Evaluator, Observing, Task, by_action, swapped
 from opdop.confidence.data import Data
 from opdop.kernels import loops
-from opdop.kernels.primal_dual import LEAST_SCALE, Steps, find_rates, further_updates, improve, move_dual, update_scales
+from opdop.kernels.primal_dual import (
+    LEAST_SCALE,
+    MOST_OF_GAP,
+    Seen,
+    Steps,
+    find_rates,
+    find_targets,
+    further_updates,
+    improve,
+    move_dual,
+    update_scales,
+    update_variances,
+)
 from opdop.model import Episode, InvalidParameterError, OpdopError, TabularPolicy
 from opdop.model.overriding import has_originals, originals
 from opdop.model.validation import Floats, as_flag, as_number, printable, shown
@@ -65,10 +77,12 @@ class OPDOP:
             number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
         early_updates: early_updates / k updates of policy and multipliers are made for episode k instead of one, as
             long as that is more, all but one of them before the next episode; with 1 it is Algorithm 1.
+        caution: relative steps raise every threshold by so many standard errors of the estimated utility, but at most
+            by half of 2H / chi, which is the Slater gap if chi came from it.
         constants: plain data stored with the run; by default the numbers above.
 
     Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
-    `dual_total` is combined with damping or relative steps.
+    `dual_total` is combined with damping or relative steps, or caution with steps that are not relative.
     """
 
     def __init__(
@@ -85,6 +99,7 @@ class OPDOP:
         damping: float = 0.0,
         relative: bool = False,
         early_updates: float = 1.0,
+        caution: float = 0.0,
         constants: Mapping[str, Any] | None = None,
     ) -> None:
         numbers = {
@@ -114,19 +129,24 @@ class OPDOP:
         self.damping, self.relative = numbers["damping"], as_flag("relative", relative)
         if self.dual_total < math.inf and (self.relative or self.damping):
             raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
+        self.caution = _constant("caution", caution)
+        if self.caution and not self.relative:
+            raise InvalidParameterError("caution is for relative steps, which see how much a total varies.")
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
             own |= {} if self.early_updates == 1.0 else {"early_updates": self.early_updates}
+            own |= {"caution": self.caution} if self.caution else {}
             constants = {"preset": "none", **numbers, "relative": self.relative, **own, **task.plan()}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
         self.episodes = 0
         self._by_action = np.full((H, A, S), 1.0 / A)
         self.dual = np.zeros(task.num_constraints)
         self.integral = np.zeros(task.num_constraints)
-        self.scales = np.ones(1 + task.num_constraints)
+        self.seen = Seen(*(np.ones(n + task.num_constraints) for n in (1, 0, 0)))
+        self._targets = self.thresholds.copy()
         self._rates = np.zeros(2 + 2 * task.num_constraints)
         self.utility_estimates = self.thresholds.copy()  # so that Y^1 = Y^0
         self._estimates = zero_estimates(task)
@@ -172,6 +192,7 @@ class OPDOP:
             damping=constants.damping,
             relative=constants.relative,
             early_updates=constants.early_updates,
+            caution=constants.caution,
             constants=constants.described(task),
             **own,
         )
@@ -205,6 +226,7 @@ class OPDOP:
         self._estimates = check_estimates(estimates, self.task)
         self.evaluator.observe(episode, self._estimates)
         self._update_scales(episode.states)
+        self._update_variances(episode.states, episode)
         self.utility_estimates[:] = self.estimated_totals()[1:]
         self._proposed = None
         self.episodes += 1
@@ -225,16 +247,26 @@ class OPDOP:
     @property
     def steps(self) -> Steps:
         """The constants of the steps, as the kernels take them."""
-        return Steps(self.step_size, self.dual_step_size, self.mixing, self.damping, self.relative, self.early_updates)
+        return Steps(
+            self.step_size,
+            self.dual_step_size,
+            self.mixing,
+            self.damping,
+            self.relative,
+            self.early_updates,
+            self.caution,
+            most_margin=MOST_OF_GAP * 2.0 * self.task.horizon / self.dual_bound if self.dual_bound else 0.0,
+        )
 
     def _find_rates(self) -> tuple[float, float]:
-        """Find the step sizes of the next episode; return alpha and theta."""
+        """Find the thresholds and the step sizes of the next episode; return alpha and theta."""
+        find_targets(self.steps, self.thresholds, self.seen.variances, self.episodes, self._targets)
         find_rates(
             self.steps,
-            self.scales,
+            self.seen,
             self.integral,
             self.dual,
-            self.thresholds,
+            self._targets,
             self.utility_estimates,
             self.episodes,
             self._rates,
@@ -244,7 +276,7 @@ class OPDOP:
     def _update_dual(self) -> None:
         move_dual(  # line 9
             self.integral,
-            self.thresholds,
+            self._targets,
             self.utility_estimates,
             self._rates,
             self.dual_bound,
@@ -254,7 +286,13 @@ class OPDOP:
 
     def _update_scales(self, states: NDArray[np.int64]) -> None:
         if self.relative:
-            update_scales(by_action(self._estimates.q), states, self.episodes, self.scales)
+            update_scales(by_action(self._estimates.q), self._by_action, states, self.episodes, self.seen)
+
+    def _update_variances(self, states: NDArray[np.int64], episode: Episode) -> None:
+        """Compare an episode, which visited these states of the tables, with the last estimates."""
+        if self.relative:
+            last, actions, observed = self._estimates, episode.actions, episode.signals
+            update_variances(by_action(last.q), last.v, states, actions, observed, self.episodes, self.seen)
 
     def estimated_totals(self) -> NDArray[np.float64]:
         """Return <rho, V^k> of all signals, [1+I]."""
@@ -292,7 +330,7 @@ class OPDOP:
             "policy": self.policy.copy(),
             "dual": self.dual.copy(),
             "integral": self.integral.copy(),
-            "scales": self.scales.copy(),
+            **{name: numbers.copy() for name, numbers in self.seen._asdict().items()},
             "utility_estimates": self.utility_estimates.copy(),
             "states": self._states.copy(),
             "further_updates": self._further.copy(),
@@ -308,9 +346,11 @@ class OPDOP:
         dual, integral = (fitting(state, name, self.dual) for name in ("dual", "integral"))
         if min(dual.min(), integral.min()) < 0.0 or max(dual.max(), integral.max()) > self.dual_bound:
             raise OpdopError(f"the saved multipliers are outside [0, {self.dual_bound:g}].")
-        scales = fitting(state, "scales", self.scales)
-        if not (scales >= LEAST_SCALE).all() or not np.isfinite(scales).all():
-            raise OpdopError(f"the saved scales of Q are not numbers of at least {LEAST_SCALE:g}.")
+        seen = {name: fitting(state, name, numbers) for name, numbers in self.seen._asdict().items()}
+        for name, numbers in seen.items():
+            least = LEAST_SCALE if name == "scales" else 0.0
+            if not (numbers >= least).all() or not np.isfinite(numbers).all():
+                raise OpdopError(f"the saved {name} of Q are not numbers of at least {least:g}.")
         states, further = fitting(state, "states", self._states), fitting(state, "further_updates", self._further)
         if not ((states >= 0) & (states < self.task.num_states)).all():
             raise OpdopError(f"the saved states of the last episode are not in 0 ... {self.task.num_states - 1}.")
@@ -318,7 +358,9 @@ class OPDOP:
             raise OpdopError(f"the saved number of further updates is {further[0]}; expected 0 ... {_MOST_UPDATES:g}.")
         self._states[:], self._further[:] = states, further
         self._by_action[:], self.dual[:] = swapped(policy), dual
-        self.integral[:], self.scales[:] = integral, scales
+        self.integral[:] = integral
+        for name, numbers in seen.items():
+            getattr(self.seen, name)[:] = numbers
         self.utility_estimates[:] = fitting(state, "utility_estimates", self.utility_estimates)
         self.episodes = int(fitting(state, "episodes", np.array(0)))
         self.evaluator.restore(under(state, "evaluator."))
@@ -370,7 +412,7 @@ class OPDOP:
             dual_total=self.dual_total,
             played=self.episodes,
             integral=self.integral,
-            scales=self.scales,
+            seen=self.seen,
             states=self._states,
             further=self._further,
         )

@@ -11,13 +11,16 @@ from opdop.kernels.dynamic_programming import play
 from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.parts import in_kernels
 from opdop.kernels.primal_dual import (
+    Seen,
     Steps,
     empty_room,
     find_rates,
+    find_targets,
     further_updates,
     improve_flat,
     move_dual,
     update_scales,
+    update_variances,
 )
 from opdop.kernels.simd import LANES
 from opdop.kernels.transitions import Transitions, count_rows, push_lanes
@@ -43,7 +46,7 @@ class PrimalDual(NamedTuple):
     v: np.ndarray  # [J, H+1, S]: V^k
     dual: np.ndarray  # [I]: Y^k
     integral: np.ndarray  # [I]: the sum of line 9, which is Y^k without damping
-    scales: np.ndarray  # [J]: of the ranges of Q; used by relative steps
+    seen: Seen  # used by relative steps
     utility_estimates: np.ndarray  # [I]: <rho, V_g^k> at the first stage
     touched: np.ndarray  # [H, S]: where the evaluator's estimates of the actions may differ
     thresholds: np.ndarray  # [I]: those of the task, plus the margin
@@ -207,6 +210,7 @@ class Room(NamedTuple):
     actions: np.ndarray  # [H] int64
     observed: np.ndarray  # [J, H]
     estimates: np.ndarray  # [J]: <rho, V>
+    targets: np.ndarray  # [I]: thresholds, raised by a margin
     rates: np.ndarray  # [2 J]: the steps
     scores: np.ndarray  # of `improve_flat`
     lanes: Lanes
@@ -226,6 +230,7 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         actions=np.empty(H, dtype=np.int64),
         observed=np.empty((J, H)),
         estimates=np.empty(J),
+        targets=np.empty(J - 1),
         rates=np.empty(2 * J),
         scores=empty_room(policy),
         lanes=empty_lanes(model),
@@ -239,17 +244,18 @@ def run_episodes(learner, evaluator, model, uniforms, record):
 @njit(cache=True, allocates=False, polished=True, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given flat too, as views."""
-    actions, observed, estimates, rates, scores, lanes, totals, measured = room
+    actions, observed, estimates, targets, rates, scores, lanes, totals, measured = room
     states, further = learner.states, learner.further
     J, every, pending, done = learner.q.shape[0], record.measure_every, 0, 0
     while done < uniforms.shape[0]:
         is_played = further[0] == 0
+        find_targets(learner.steps, learner.thresholds, learner.seen.variances, learner.played + done, targets)
         find_rates(
             learner.steps,
-            learner.scales,
+            learner.seen,
             learner.integral,
             learner.dual,
-            learner.thresholds,
+            targets,
             learner.utility_estimates,
             learner.played + done,
             rates,
@@ -270,7 +276,7 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy
             )
         move_dual(  # line 9
             learner.integral,
-            learner.thresholds,
+            targets,
             learner.utility_estimates,
             rates,
             learner.dual_bound,
@@ -281,7 +287,9 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy
         if is_played:
             observe(evaluator, learner.v, states, actions, observed)
         if learner.steps.relative:
-            update_scales(learner.q, states, learner.played + done, learner.scales)
+            update_scales(learner.q, learner.policy, states, learner.played + done, learner.seen)
+            if is_played:
+                update_variances(learner.q, learner.v, states, actions, observed, learner.played + done, learner.seen)
         average_start(learner.v, learner.initial, estimates)
         for i in range(J - 1):
             learner.utility_estimates[i] = estimates[1 + i]

@@ -17,10 +17,13 @@ from opdop.kernels.parts import in_kernels
 # The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300
 
-# Of relative steps: episodes over which scales are averaged, the smallest scale, and what a violation counts at most.
+# Of relative steps: episodes over which scales are averaged, the smallest scale, what a violation counts at most, how
+# much the response of the policy counts, and how much of the Slater gap a margin may take.
 SCALE_MEMORY = 100.0
 LEAST_SCALE = 1e-6
 MOST_SCALES = 10.0
+RESPONSE_SHARE = 0.3
+MOST_OF_GAP = 0.5
 
 _BLOCK = 128  # states improved together
 _FEW = 8  # states of a stage
@@ -256,6 +259,16 @@ class Steps(NamedTuple):
     damping: float  # kappa
     relative: bool
     early_updates: float = 1.0  # episode k is followed by this many / k updates, but at least by one
+    caution: float = 0.0  # standard errors of the estimated utilities by which thresholds are raised
+    most_margin: float = 0.0  # by which they are raised at most
+
+
+class Seen(NamedTuple):
+    """Running means over the episodes, which relative steps use; `update_scales` and `update_variances` move them."""
+
+    scales: np.ndarray  # [J]: the root mean square range of Q_j among the actions
+    responses: np.ndarray  # [I]: how much V_i rises for alpha Y_i = 1: variances of Q_i under the policy, summed
+    variances: np.ndarray  # [I]: of the total of an episode: squared errors of Q_i after one stage, summed
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
@@ -269,20 +282,36 @@ def further_updates(steps, played):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, played, rates):
+def find_targets(steps, thresholds, variances, played, targets):
+    """Write the thresholds of the next dual step into targets [I]: those of the task, raised by a margin.
+
+    The margin is `caution` standard errors of the estimated utility: after k episodes sqrt(variance / k), because an
+    error of V_i is a mean of k errors after one stage at every stage. With random kernels half of all policies would
+    violate their constraint otherwise, by about as much.
+    """
+    for i in range(targets.shape[0]):
+        targets[i] = thresholds[i]
+        if steps.caution > 0.0 and played > 0:
+            targets[i] += min(steps.caution * math.sqrt(variances[i] / played), steps.most_margin)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def find_rates(steps, seen, integral, dual, targets, utility_estimates, played, rates):
     """Write the steps of the next episode into rates [2 J]: alpha, theta, then every eta_i and then every kappa_i.
 
     Relative steps do not depend on the units of the signals, on H or on the number of episodes. With s_j the scale of
-    Q_j (`update_scales`), W = s_0 + sum_i I_i s_i the scale of scores and v_i = b_i - V_i:
+    Q_j and G_i the response of V_i (`Seen`), W = s_0 + sum_i I_i s_i the scale of scores and v_i = b_i - V_i:
 
         alpha = step_size / (s_0 + sum_i Y_i s_i),   theta = mixing / k,
-        eta_i and kappa_i = dual_step_size and damping times W / (s_i (s_i + |v_i| / MOST_SCALES)).
+        eta_i and kappa_i = dual_step_size and damping times W / (s_i (s_i + |v_i| / MOST_SCALES) + RESPONSE_SHARE G_i).
 
     So a step along a score of typical range multiplies odds by exp(step_size), and a violation of s_i moves the
     multiplier by a share of W / s_i, the multiplier at which the constraint weighs as much as everything else. A large
     violation counts as at most MOST_SCALES s_i: the first estimates are poor, and I_i must not wind up meanwhile.
+    Where many states choose at random, V_i reacts to Y_i by alpha G_i in one step, far more than s_i; without G_i a
+    damped multiplier would react to its own reaction, and circle.
     """
-    I = dual.shape[0]
+    I, scales = dual.shape[0], seen.scales
     rates[0], rates[1] = steps.step_size, steps.mixing
     for i in range(I):
         rates[2 + i], rates[2 + I + i] = steps.dual_step_size, steps.damping
@@ -292,8 +321,9 @@ def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, pla
             moving += dual[i] * scales[1 + i]
             settled_scale += integral[i] * scales[1 + i]
         for i in range(I):
-            violation = abs(thresholds[i] - utility_estimates[i])
-            unit = settled_scale / (scales[1 + i] * (scales[1 + i] + violation / MOST_SCALES))
+            violation = abs(targets[i] - utility_estimates[i])
+            opposed = scales[1 + i] * (scales[1 + i] + violation / MOST_SCALES) + RESPONSE_SHARE * seen.responses[i]
+            unit = settled_scale / opposed
             rates[2 + i] *= unit
             rates[2 + I + i] *= unit
         rates[0] /= moving
@@ -301,28 +331,56 @@ def find_rates(steps, scales, integral, dual, thresholds, utility_estimates, pla
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def update_scales(q, states, played, scales):
-    """Move each scale [J] towards the root mean square, over the stages, of the range of Q_j among the actions.
-
-    q [J, H, A, S] is of the last evaluation, states [H+1] are those that the episode visited. The mean is over all
-    episodes at first, and then over about the last SCALE_MEMORY ones.
-    """
-    J, H, A, _ = q.shape
-    weight = max(1.0 / (played + 1.0), 1.0 / SCALE_MEMORY)
-    for j in range(J):
-        total = 0.0
-        for h in range(H):
-            x = states[h]
-            low, high = q[j, h, 0, x], q[j, h, 0, x]
-            for a in range(1, A):
-                low, high = min(low, q[j, h, a, x]), max(high, q[j, h, a, x])
-            total += (high - low) ** 2
-        seen = math.sqrt(total / H)
-        scales[j] = max(scales[j] + weight * (seen - scales[j]), LEAST_SCALE)
+def _weight_of_last(played):
+    """Return the weight of an episode in running means: over all at first, then over about SCALE_MEMORY ones."""
+    return max(1.0 / (played + 1.0), 1.0 / SCALE_MEMORY)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual_total, dual):
+def update_scales(q, policy, states, played, seen):
+    """Move the scales and the responses towards those of an episode.
+
+    q [J, H, A, S] is of the last evaluation, that of policy [H, A, S]; states [H+1] are those that the episode visited.
+    """
+    J, H, A, _ = q.shape
+    weight = _weight_of_last(played)
+    for j in range(J):
+        total, response = 0.0, 0.0
+        for h in range(H):
+            x = states[h]
+            first = q[j, h, 0, x]
+            low, high, mean, square = first, first, 0.0, 0.0
+            for a in range(1, A):
+                value = q[j, h, a, x]
+                low, high = min(low, value), max(high, value)
+                mean += policy[h, a, x] * (value - first)
+                square += policy[h, a, x] * (value - first) ** 2
+            total += (high - low) ** 2
+            response += max(square - mean**2, 0.0)
+        scale = math.sqrt(total / H)
+        seen.scales[j] = max(seen.scales[j] + weight * (scale - seen.scales[j]), LEAST_SCALE)
+        if j > 0:
+            seen.responses[j - 1] += weight * (response - seen.responses[j - 1])
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def update_variances(q, v, states, actions, observed, played, seen):
+    """Move the variances towards the squared errors of an episode that was not among the data of q.
+
+    q [J, H, A, S] and v [J, H+1, S] are of the last evaluation; states [H+1], actions [H] and observed [J, H] are those
+    of the episode. An error is what was observed at a stage plus V of the next state, minus Q. Errors of different
+    stages are uncorrelated, so the sum of their variances is that of the total.
+    """
+    for j in range(1, q.shape[0]):
+        total = 0.0
+        for h in range(actions.shape[0]):
+            found = observed[j, h] + v[j, h + 1, states[h + 1]]
+            total += (found - q[j, h, actions[h], states[h]]) ** 2
+        seen.variances[j - 1] += _weight_of_last(played) * (total - seen.variances[j - 1])
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def move_dual(integral, targets, utility_estimates, rates, dual_bound, dual_total, dual):
     """Move the multipliers: Y = clip(I + kappa (b - V_g), 0, chi), where I is the clipped sum of line 9; arrays [I].
 
     The damping term kappa (b - V_g) keeps multiplier and policy from circling (Stooke, Achiam and Abbeel, 2020).
@@ -330,12 +388,12 @@ def move_dual(integral, thresholds, utility_estimates, rates, dual_bound, dual_t
     """
     I = dual.shape[0]
     if dual_total < math.inf:  # all steps are equal then
-        update_dual(integral, thresholds, utility_estimates, rates[2], dual_bound, dual_total)
+        update_dual(integral, targets, utility_estimates, rates[2], dual_bound, dual_total)
     for i in range(I):
         if dual_total == math.inf:
             each = slice(i, i + 1)
-            update_dual(integral[each], thresholds[each], utility_estimates[each], rates[2 + i], dual_bound, dual_total)
+            update_dual(integral[each], targets[each], utility_estimates[each], rates[2 + i], dual_bound, dual_total)
         dual[i] = integral[i]
         if rates[2 + I + i] > 0.0:
-            damped = integral[i] + rates[2 + I + i] * (thresholds[i] - utility_estimates[i])
+            damped = integral[i] + rates[2 + I + i] * (targets[i] - utility_estimates[i])
             dual[i] = min(max(damped, 0.0), dual_bound)
