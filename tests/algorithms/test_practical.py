@@ -153,7 +153,7 @@ def test_a_damaged_state_of_further_updates_is_refused(name: str, value: int):
 
 
 def test_the_variance_behind_the_margin_is_that_of_an_episodes_total():
-    # With one action there is one policy, so one distribution of totals. Its variance by hand: second moments backwards.
+    # With one action there is one policy, so one distribution of totals. Its variance by hand: second moments.
     rng = np.random.default_rng(0)
     H, S = 4, 3
     kernel, utilities = rng.dirichlet(np.ones(S), size=(H, S, 1)), rng.random((1, H, S, 1))
