@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, llvm_version_info
 from numba import _dynfunc
 from numba.core import codegen, types
 from numba.core.analysis import compute_cfg_from_blocks
@@ -27,6 +27,10 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
 
+# llvmlite 0.43, with LLVM 14, adds "optsize" to a function's result instead of the function, which is an error.
+_CAN_BE_COMPACT = llvm_version_info >= (20,)
+
+
 class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """LLVM code that is optimised and linked into its callers, and never made into machine code."""
 
@@ -34,7 +38,7 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     compact = False  # see `opdop.kernels.caching.njit`
 
     def _optimize_final_module(self) -> None:
-        if self.compact:
+        if self.compact and _CAN_BE_COMPACT:
             for function in self._final_module.functions:
                 if not function.is_declaration:
                     function.add_function_attribute("optsize")
