@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from opdop.kernels import parts
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import in_kernels, overload
 
@@ -130,4 +131,4 @@ def test_parts_that_stay_apart_are_functions_of_their_callers():
     assert alone(7) == short(7) == reciprocals(7)
     (code,) = calls_all.inspect_llvm().values()
     own = [line for line in code.splitlines() if "define private" in line and "reciprocals" in line]
-    assert len(own) == 2
+    assert len(own) == 2 or not parts.HAS_ATTRIBUTES

@@ -26,9 +26,9 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
-
-# llvmlite 0.43, with LLVM 14, adds "optsize" to a function's result instead of the function, which is an error.
-_CAN_BE_COMPACT = llvm_version_info >= (20,)
+# llvmlite 0.43, with LLVM 14, adds an attribute to a function's result instead of the function, which is an error. Then
+# all parts are compiled in the same way, and LLVM decides what stays a function.
+HAS_ATTRIBUTES = llvm_version_info >= (20,)
 
 
 class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
@@ -38,7 +38,7 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     compact = False  # see `opdop.kernels.caching.njit`
 
     def _optimize_final_module(self) -> None:
-        if self.compact and _CAN_BE_COMPACT:
+        if self.compact and HAS_ATTRIBUTES:
             for function in self._final_module.functions:
                 if not function.is_declaration:
                     function.add_function_attribute("optsize")
@@ -95,7 +95,7 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
-        if self.apart:
+        if self.apart and HAS_ATTRIBUTES:
             state.library.finalize()
             state.library._final_module.get_function(lowered.fndesc.llvm_func_name).add_function_attribute("noinline")
         # Callers look a function up by an object that Python could call; this one has no address.
