@@ -13,8 +13,9 @@ import numpy as np
 import opdop
 from benchmarks.bench_learn import dense_model
 from benchmarks.models import sparse_kernel
-from opdop.kernels import counts, loops, simd, transitions
+from opdop.kernels import counts, loops, primal_dual, simd, transitions
 from opdop.kernels.evaluators import evaluate
+from opdop.kernels.primal_dual import improve_flat
 from opdop.model import TabularCMDP
 from opdop.runs import train
 
@@ -68,6 +69,48 @@ def evaluating(sizes: tuple[int, int, int]) -> Twins:
     return version(), version(blocks=plain(_no_blocks))
 
 
+def improving(sizes: tuple[int, int, int]) -> Twins:
+    """Return 100 improvements of a policy in vectors of states, and the same formulas state by state."""
+    S, A, H = sizes
+    rng = np.random.default_rng(0)
+    policy = rng.dirichlet(np.ones(A), (H, S)).transpose(0, 2, 1).copy()
+    arguments = rng.random(2 * H * A * S), np.array([0.7]), 1e-6, 1e-3, np.ones((H, S), dtype=bool)
+
+    def version(**others: Any) -> Callable[[], Any]:
+        block = compiled(primal_dual._improve_block, _score=compiled(primal_dual._score, **others), **others)
+        improve = compiled(primal_dual.improve_flat, _improve_states=_improved_in(block, **others))
+        often, own, room = compiled(_improve_often, improve_flat=improve), policy.ravel(), np.empty((A, simd.LANES))
+        return lambda: often(own, *arguments, room)
+
+    alone = {"zeros": plain(_zero), "load_some": plain(_load_one), "store_some": plain(_store_one), "LANES": 1}
+    return version(), version(**alone)
+
+
+def _improved_in(block: Any, **others: Any) -> Any:
+    return compiled(primal_dual._improve_states, _improve_block=block, **others)
+
+
+def _improve_often(policy: Any, q: Any, dual: Any, step_size: float, mixing: float, touched: Any, room: Any) -> None:
+    """Improve a policy 100 times."""
+    for _ in range(100):
+        improve_flat(policy, q, dual, step_size, mixing, touched, room)
+
+
+def _zero() -> float:
+    """Return 0 instead of a vector of zeros."""
+    return 0.0
+
+
+def _load_one(array: Any, at: int, count: int) -> float:
+    """Return one number instead of some."""
+    return array[at]  # type: ignore[no-any-return]
+
+
+def _store_one(array: Any, at: int, value: float, count: int) -> None:
+    """Write one number instead of some."""
+    array[at] = value
+
+
 def _evaluate_often(state: Any, policy: Any, q: Any, v: Any) -> None:
     """Evaluate a policy 100 times: a call from Python takes longer than a small evaluation."""
     for _ in range(100):
@@ -91,6 +134,7 @@ def cases() -> Iterator[tuple[str, str, Twins]]:
     """Yield intrinsics, their uses and the twins."""
     for sizes in ((4, 2, 4), (10, 4, 10), (20, 4, 10)):
         yield "vectors", "evaluating 100 policies, S{} A{} H{}".format(*sizes), evaluating(sizes)
+        yield "vectors", "improving 100 policies, S{} A{} H{}".format(*sizes), improving(sizes)
     for sizes in ((8, 3, 5), (20, 4, 10), (100, 10, 20)):
         text = "measuring policies, S{} A{} H{}".format(*sizes)
         yield "add_four_scaled", f"{text} dense", measuring(random_problem(*sizes, sizes[0]).dense(), "add_four_scaled")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from numba import types
 
+from opdop.kernels import parts
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import in_kernels, overload
 
@@ -97,3 +99,36 @@ def test_kernels_of_the_package_take_arrays_that_are_only_read_as_one_type():
         np.testing.assert_array_equal(view, array)
     assert table.flags.writeable
     assert np.shares_memory(for_reading(table), table)
+
+
+def reciprocals(x: Any) -> Any:
+    """Return a sum of reciprocals."""
+    total = 0.0
+    for n in range(x):
+        total += 1.0 / (n + 1.0)
+    return total
+
+
+alone = njit(allocates=False, kind="apart", fastmath=False)(reciprocals)
+short = njit(allocates=False, kind="compact", fastmath=False)(reciprocals)
+
+
+@njit(allocates=False, forceinline=True, fastmath=False)
+def between(x: Any) -> Any:
+    """Call it from a function that is inlined itself."""
+    return alone(x) + alone(x + 1)
+
+
+@njit(allocates=False, polished=True, fastmath=False)
+def calls_all(x: Any) -> Any:
+    """Call all."""
+    return between(x) + alone(x) + short(x)
+
+
+def test_parts_that_stay_apart_are_functions_of_their_callers():
+    expected = 3 * reciprocals(7) + reciprocals(8)
+    assert calls_all(7) == pytest.approx(expected, rel=1e-14)
+    assert alone(7) == short(7) == reciprocals(7)
+    (code,) = calls_all.inspect_llvm().values()
+    own = [line for line in code.splitlines() if "define private" in line and "reciprocals" in line]
+    assert len(own) == 2 or not parts.HAS_ATTRIBUTES

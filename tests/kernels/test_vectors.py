@@ -32,6 +32,31 @@ def gathered(array, count, h, a, x, out):
     vectors.store(out, 0, vectors.gather(array, count, h, a, x))
 
 
+@njit
+def some_in_vector(array, at, count, out):
+    vectors.store_some(out, at, vectors.load_some(array, at, count) * 3.0, count)
+
+
+@njit
+def averaged(q, policy, first, last, v):
+    counts.average(q, policy, first, last, v)
+
+
+@njit
+def filled(array, at, count, out):
+    vectors.store(out, 0, vectors.load_some(array, at, count))
+
+
+@njit
+def powers(array, out):
+    vectors.store(out, 0, vectors.power_of_two(vectors.load(vectors.zeros(), array, 0)))
+
+
+@njit
+def power(number):
+    return vectors.power_of_two(number)
+
+
 @settings(max_examples=50)
 @given(SEEDS)
 def test_lanes_have_the_bits_of_numbers(seed: int):
@@ -60,6 +85,41 @@ def test_a_gathered_vector_has_a_number_of_each_array_in_any_layout(seed: int):
         gathered(layout, count, h, a, x, out)
         np.testing.assert_array_equal(out, vectors.gather(array, count, h, a, x))
         np.testing.assert_array_equal(out[:count], array[:, h, a, x])
+
+
+@pytest.mark.parametrize("count", range(1, LANES + 1))
+def test_some_lanes_are_read_and_written_and_no_others(count: int):
+    array, at = np.arange(1.0, 12.0), 11 - count  # up to the end of the array
+    out, lanes = np.full(11, 9.0), np.empty(LANES)
+    some_in_vector(array, at, count, out)
+    np.testing.assert_array_equal(out, [*[9.0] * at, *(3.0 * array[at:])])
+    filled(array, at, count, lanes)
+    np.testing.assert_array_equal(lanes, [*array[at:], *[0.0] * (LANES - count)])
+    np.testing.assert_array_equal(lanes, vectors.load_some(array, at, count))
+    written = np.full(11, 9.0)
+    vectors.store_some(written, at, 3.0 * lanes, count)
+    np.testing.assert_array_equal(written, out)
+
+
+@pytest.mark.parametrize("states", [1, 4, LANES - 1, LANES, LANES + 3])
+def test_averages_have_the_same_bits_together_and_one_by_one(states: int):
+    rng = np.random.default_rng(states)
+    q, policy, together, alone = rng.random((3, states)), rng.random((3, states)), np.zeros(states), np.zeros(states)
+    averaged(q, policy, 0, states, together)
+    for x in range(states):
+        averaged(q, policy, x, x + 1, alone)
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_allclose(alone, (q * policy).sum(axis=0), rtol=1e-14)
+
+
+def test_powers_of_two_are_exact_in_numbers_and_vectors():
+    rounder = 1.5 * 2.0**52
+    for k in (-1000.0, -1.0, 0.0, 1.0, 1000.0):
+        out = np.zeros(LANES)
+        powers(np.full(LANES, k + rounder), out)
+        np.testing.assert_array_equal(out, np.full(LANES, 2.0**k))
+        assert power(k + rounder) == vectors.power_of_two(k + rounder) == 2.0**k
+        np.testing.assert_array_equal(vectors.power_of_two(np.full(LANES, k + rounder)), out)
 
 
 def test_vectors_of_arrays_with_gaps_or_of_other_numbers_do_not_compile():

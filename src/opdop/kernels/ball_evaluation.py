@@ -34,7 +34,7 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, kind="compact", fastmath=_EXACT)
 def _evaluate_table(counts, policy, q, v):
     visits, J, (H, _, S) = counts.visits, q.shape[0], policy.shape
     for j in range(J):
@@ -88,7 +88,7 @@ def _estimate_block(like, counts, q, v, j, h, k, is_filled, pair):
     store(q, (j * H + h) * pairs + pair, where_positive(number, bound, top))
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, kind="apart", fastmath=_EXACT)
 def _fill(seen, k, v, j, stage, order, h, number, moved, work):
     """Write n times the largest expectation of v[j, stage] over each pair's ball into work[0]; work[1] is used up."""
     S, pairs = seen.shape[1], seen.shape[2]
@@ -130,29 +130,44 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
 def sort_states(v, j, stage, order, h):
     """Sort order[j, h] so that v[j, stage] descends, equal values by number: the result does not depend on the past.
 
-    It starts from the order of the last time, which is nearly right; if it is not, a Shell sort takes over.
+    The order of the last time is nearly always still right.
     """
-    if not _insert(v, j, stage, order, h, 1, 8 * v.shape[2]):
-        for gap in _GAPS:
-            _insert(v, j, stage, order, h, gap, v.shape[2] * v.shape[2])
+    before = np.uint64(order[j, h, 0])
+    for place in range(np.uint64(1), np.uint64(v.shape[2])):
+        state = np.uint64(order[j, h, place])
+        if not _precedes(v[j, stage, before], before, v[j, stage, state], state):
+            _sort_again(v[j, stage], order[j, h])
+            return
+        before = state
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _insert(v, j, stage, order, h, gap, budget):
+def _precedes(value, state, other_value, other):
+    return value > other_value or (value == other_value and state < other)
+
+
+@njit(cache=True, allocates=False, kind="compact", fastmath=False)
+def _sort_again(values, order):
+    """Sort states whose order is nearly right by inserting; if it is not, a Shell sort takes over."""
+    if not _insert(values, order, 1, 8 * order.shape[0]):
+        for gap in _GAPS:
+            _insert(values, order, gap, order.shape[0] * order.shape[0])
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _insert(values, order, gap, budget):
     """Sort the elements that are a gap apart; return False if that takes more moves than the budget."""
-    for place in range(gap, v.shape[2]):
-        state = order[j, h, place]
-        value = v[j, stage, state]
+    for place in range(gap, order.shape[0]):
+        state = order[place]
         hole = place
         while hole >= gap:
-            before = order[j, h, hole - gap]
-            other = v[j, stage, before]
-            if other > value or (other == value and before < state):
+            before = order[hole - gap]
+            if _precedes(values[before], before, values[state], state):
                 break
-            order[j, h, hole] = before
+            order[hole] = before
             hole -= gap
             budget -= 1
-        order[j, h, hole] = state
+        order[hole] = state
         if budget < 0:
             return False
     return True

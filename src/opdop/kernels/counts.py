@@ -19,7 +19,7 @@ from numba import types
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES
-from opdop.kernels.vectors import load, store, zeros
+from opdop.kernels.vectors import load, load_some, store, store_some, zeros
 from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
@@ -253,18 +253,19 @@ def average(q, policy, first, last, v):
     """Write V = <Q, policy> of the states from first to last; q and policy [A, S], v [S]."""
     whole, end = blocks(last - first)
     for x in range(0, whole, LANES):
-        _average_block(zeros(), q, policy, first + min(x, end), v)
-    for x in range(first + whole, last):
-        _average_block(0.0, q, policy, x, v)
+        _average_block(q, policy, first + min(x, end), LANES, v)
+    if whole == 0:
+        _average_block(q, policy, first, last - first, v)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _average_block(like, q, policy, x, v):
-    mean, at = like, np.uint64(x)
-    for _ in range(q.shape[0]):
-        mean = mean + load(like, q, at) * load(like, policy, at)  # line 8
+def _average_block(q, policy, x, count, v):
+    """Write V of at most `LANES` states."""
+    mean, at = zeros(), np.uint64(x)
+    while at < np.uint64(q.size):
+        mean = mean + load_some(q, at, count) * load_some(policy, at, count)  # line 8
         at += np.uint64(q.shape[1])
-    store(v, x, mean)
+    store_some(v, x, mean, count)
 
 
 def sum_signals(counts, h, v, totals):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage, llvm_version_info
 from numba import _dynfunc
 from numba.core import codegen, types
 from numba.core.analysis import compute_cfg_from_blocks
@@ -25,13 +26,22 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
+# llvmlite 0.43, with LLVM 14, adds an attribute to a function's result instead of the function, which is an error. Then
+# all parts are compiled in the same way, and LLVM decides what stays a function.
+HAS_ATTRIBUTES = llvm_version_info >= (20,)
+
 
 class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """LLVM code that is optimised and linked into its callers, and never made into machine code."""
 
     loops = True  # without a loop of its own, a part is optimised in its callers only: they would do all of it again
+    compact = False  # see `opdop.kernels.caching.njit`
 
     def _optimize_final_module(self) -> None:
+        if self.compact and HAS_ATTRIBUTES:
+            for function in self._final_module.functions:
+                if not function.is_declaration:
+                    function.add_function_attribute("optsize")
         if self.loops:
             super()._optimize_final_module()
 
@@ -42,9 +52,18 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
 
 class _PolishedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Machine code that is optimised once more after all parts are in it: LLVM then sees what a part could not show."""
+    """Machine code that is optimised once more after all parts are in it: LLVM then sees what a part could not show.
+
+    Nobody else can call its copies of the parts, and LLVM is told so. What is called once becomes part of the caller,
+    and from the others LLVM removes the arguments that are not used. Otherwise each call would copy some hundred
+    numbers, all fields of all arrays of a tuple: at S4 A2 H4 a third of the time of an episode.
+    """
 
     def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                # Not `internal`: the names of such functions would still be found by code that is loaded later.
+                function.linkage = Linkage.private
         super()._optimize_final_module()
         self._optimize_functions(self._final_module)
 
@@ -67,13 +86,18 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
     """Numba's last pass, without its last step."""
 
     _name = "part_lowering"
+    apart = compact = False
 
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
+        state.library.compact = self.compact
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
+        if self.apart and HAS_ATTRIBUTES:
+            state.library.finalize()
+            state.library._final_module.get_function(lowered.fndesc.llvm_func_name).add_function_attribute("noinline")
         # Callers look a function up by an object that Python could call; this one has no address.
         name = lowered.fndesc.qualname.split(".")[-1]
         key = _dynfunc.make_function(
@@ -82,6 +106,22 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
         state.targetctx.insert_user_function(key, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=key)
         return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _ApartLowering(_PartLowering):
+    """The same for a part that stays a function."""
+
+    _name = "apart_lowering"
+    apart = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _CompactLowering(_ApartLowering):
+    """The same for one whose code is kept short."""
+
+    _name = "compact_lowering"
+    compact = True
 
 
 class _PartCompiler(CompilerBase):  # type: ignore[misc]
@@ -97,6 +137,18 @@ class _PartCompiler(CompilerBase):  # type: ignore[misc]
         return [manager]
 
 
+class _ApartCompiler(_PartCompiler):
+    """Numba's compiler with `_ApartLowering` as the last pass."""
+
+    lowering = _ApartLowering
+
+
+class _CompactCompiler(_PartCompiler):
+    """Numba's compiler with `_CompactLowering` as the last pass."""
+
+    lowering = _CompactLowering
+
+
 class Polished(_PartCompiler):
     """Numba's compiler with `_PolishedLowering` as the last pass: for the loop over the episodes."""
 
@@ -107,6 +159,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """A compiled function that other compiled functions take as a part."""
 
     options: dict[str, Any]  # those of `njit`
+    kind: str  # "", "apart" or "compact": as in `opdop.kernels.caching.njit`
     _part: Any = None
 
     def compile(self, sig: Any) -> Any:
@@ -127,15 +180,15 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _numba_type_(self) -> Any:
         """Numba's type of this function, where another one calls it."""
         if self._part is None:
-            self._part = _as_part(self.py_func, self.options)
+            self._part = _as_part(self.py_func, self.options, self.kind)
         return types.Dispatcher(self._part)
 
 
-def as_kernel(compiled: Any, options: dict[str, Any]) -> Any:
+def as_kernel(compiled: Any, options: dict[str, Any], kind: str = "") -> Any:
     """Make what `njit(**options)` returned a part of the functions that call it; return it."""
     if isinstance(compiled, CPUDispatcher):  # not if compiling is switched off
         compiled.__class__ = Kernel
-        compiled.options = options
+        compiled.options, compiled.kind = options, kind
     return compiled
 
 
@@ -201,7 +254,10 @@ def _type_of(found: Any, options: dict[str, Any]) -> Any:
     return types.Dispatcher(_chosen[found])
 
 
-def _as_part(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+def _as_part(function: Callable[..., Any], options: dict[str, Any], kind: str = "") -> Any:
     """Return a function with `njit(**options)`, for other compiled functions only."""
-    alone = {"pipeline_class": _PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiler = {"": _PartCompiler, "apart": _ApartCompiler, "compact": _CompactCompiler}[kind]
+    alone = {"pipeline_class": compiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    if kind:  # otherwise Numba takes the caller's
+        alone["forceinline"] = False
     return numba.njit(**{**options, **alone})(function)

@@ -13,6 +13,8 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import any_touched
 from opdop.kernels.parts import in_kernels
+from opdop.kernels.simd import LANES
+from opdop.kernels.vectors import load, load_some, power_of_two, store, store_some, zeros
 
 # The smallest probability of an action; so it can become likely again without mixing.
 PROBABILITY_FLOOR = 1e-300
@@ -25,9 +27,7 @@ MOST_SCALES = 10.0
 RESPONSE_SHARE = 0.3
 MOST_OF_GAP = 0.5
 
-_BLOCK = 128  # states improved together
-_FEW = 8  # states of a stage
-_TOGETHER = 512  # pairs of several small stages improved together
+_BLOCK = 128  # states of which all are improved if one was visited
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts, so that k * ln 2 is exact enough
 _LN2_LOW = 1.90821492927058770002e-10
@@ -37,7 +37,7 @@ _ROUNDER = 1.5 * 2.0**52  # added to a small number, it rounds it to the nearest
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def exponential(x):
-    """Return exp(x) of a number of at most 0, to the last bit or two; below -690 that of -690.
+    """Return exp(x) of a number of at most 0, or of a vector, to the last bit or two; below -690 that of -690.
 
     Written so that loops over it are vectorised: exp(x) = 2^k exp(r) with |r| <= ln(2)/2, and a Taylor polynomial for
     exp(r).
@@ -46,10 +46,10 @@ def exponential(x):
     rounded = value * _LOG2_E + _ROUNDER
     k = rounded - _ROUNDER
     r = value - k * _LN2_HIGH - k * _LN2_LOW
-    total = _TAYLOR[0]
-    for coefficient in _TAYLOR[1:]:
+    total = _TAYLOR[0] * r + _TAYLOR[1]
+    for coefficient in _TAYLOR[2:]:
         total = total * r + coefficient
-    return total * np.int64((np.float64(rounded).view(np.int64) + 1023) << 52).view(np.float64)
+    return total * power_of_two(rounded)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
@@ -82,139 +82,82 @@ def improve(policy, q, dual, step_size, mixing, touched):
 
 @in_kernels()
 def empty_room(policy):
-    """Return room [2, n] for `improve_flat` with a policy [H, A, S]: for scores, and for one number of each state."""
-    _, A, S = policy.shape
-    return np.empty((2, max(A * min(S, _BLOCK), _TOGETHER)))
+    """Return room [A, LANES] for `improve_flat` with a policy [H, A, S]."""
+    return np.empty((policy.shape[1], LANES))
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, kind="compact", fastmath=False)
 def improve_flat(policy, q, dual, step_size, mixing, touched, room):
-    """Improve a flat policy [H*A*S] with flat q [J*H*A*S], in given room; views are made once, not in each episode.
-
-    As many small stages are improved together as fit into the room, and large ones in blocks of states.
-    """
+    """Improve a flat policy [H*A*S] with flat q [J*H*A*S], in given room; views are made once, not in each episode."""
     H, S = touched.shape
     A = policy.shape[0] // (H * S)
-    h = 0
-    while h < H:
-        stages = 1
+    for h in range(H):
         for first in range(0, S, _BLOCK):
-            last = min(first + _BLOCK, S)
-            if any_touched(touched, h, first, last):
-                if last - first == S:
-                    most = min(room.shape[1] // (A * S), H - h)
-                    while stages < most and any_touched(touched, h + stages, 0, S):
-                        stages += 1
-                start = h * A * S + first
-                _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, last - first, room)
-        h += stages
+            n = min(_BLOCK, S - first)
+            if any_touched(touched, h, first, first + n):
+                _improve_states(policy, q, dual, step_size, mixing, h * A * S + first, n, A, S, room)
 
 
 @njit(cache=True, allocates=False, fastmath=False)
 def improve_stage(policy, q, dual, step_size, mixing, h, A, S, room):
     """Improve all states of stage h; the arrays are flat, as in `improve_flat`."""
-    for first in range(0, S, _BLOCK):
-        n = min(_BLOCK, S - first)
-        _improve_block(policy, q, dual, step_size, mixing, h * A * S + first, 1, A, S, n, room)
+    _improve_states(policy, q, dual, step_size, mixing, h * A * S, S, A, S, room)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _improve_block(policy, q, dual, step_size, mixing, start, stages, A, S, n, room):
-    """Improve n states of some stages; the first pair of the flat arrays is at `start`.
-
-    If these are all states of a stage, all pairs of all stages form one run; otherwise one run per action.
-    """
-    runs, length = (1, stages * A * S) if n == S else (A, n)
-    for run in range(runs):
-        _score(q, dual, start + run * S, length, policy.shape[0], room, run * n)
-    for stage in range(stages):
-        _subtract_best(room, stage * A * n, A, n)
-    for run in range(runs):
-        _weigh(policy, start + run * S, length, room, run * n, step_size, mixing, A)
-    for stage in range(stages):
-        _normalise(room, stage * A * n, A, n)
-    for run in range(runs):
-        _settle(policy, start + run * S, length, room, run * n)
+def _improve_states(policy, q, dual, step_size, mixing, start, n, A, S, room):
+    """Improve n states of a stage, of which the first action of the first is at `start` of the flat arrays."""
+    whole = n - n % LANES
+    for x in range(0, whole, LANES):
+        _improve_block(policy, q, dual, step_size, mixing, start + x, LANES, A, S, room)
+    if whole < n:
+        _improve_block(policy, q, dual, step_size, mixing, start + whole, n - whole, A, S, room)
 
 
-# Offsets are unsigned here, because Numba tests whether a signed index is negative, and loops with that test are not
-# vectorised.
+# Loops over actions and signals are written with `while` and a step that is not known, which LLVM does not unroll:
+# there are few of both, and an unrolled loop takes longer to begin than to run.
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _improve_block(policy, q, dual, step_size, mixing, start, n, A, S, room):
+    """Improve at most `LANES` states side by side; action a of the first is at start + a * S."""
+    first, states, lanes, size = np.uint64(start), np.uint64(S), np.uint64(LANES), np.uint64(policy.shape[0])
+    end = first + np.uint64(A) * states
+    best = _score(q, dual, first, size, n)
+    store(room, 0, best)
+    at, to = first + states, lanes
+    while at < end:
+        score = _score(q, dual, at, size, n)
+        store(room, to, score)
+        best = max(best, score)
+        at, to = at + states, to + lanes
+    total, at, to = zeros(), first, np.uint64(0)
+    while at < end:
+        weight = _weigh(load(best, room, to) - best, load_some(policy, at, n), step_size, mixing, A)
+        store(room, to, weight)
+        total = total + weight
+        at, to = at + states, to + lanes
+    scale, at, to = 1.0 / total, first, np.uint64(0)
+    while at < end:
+        store_some(policy, at, settled(load(scale, room, to), scale), n)
+        at, to = at + states, to + lanes
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
-def _score(q, dual, start, length, size, room, place):
-    """Write Q_r + sum_i Y_i Q_{g_i} of a run of pairs into room[0]; each Q has so many numbers."""
-    at, to = np.uint64(start), np.uint64(place)
-    for n in range(np.uint64(length)):
-        room[0, to + n] = q[at + n]
-    for i in range(dual.shape[0]):
-        price = dual[i]
-        at += np.uint64(size)
-        for n in range(np.uint64(length)):
-            room[0, to + n] += price * q[at + n]
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _subtract_best(room, place, A, n):
-    """Subtract from the scores of n states, room[0] from place on, the best of each state's A actions."""
-    at, states = np.uint64(place), np.uint64(n)
-    if n < _FEW:  # too few to be vectorised, so state by state
-        for x in range(states):
-            best = room[0, at + x]
-            for a in range(np.uint64(1), np.uint64(A)):
-                best = max(best, room[0, at + a * states + x])
-            for a in range(np.uint64(A)):
-                room[0, at + a * states + x] -= best
-        return
-    for x in range(states):
-        room[1, x] = room[0, at + x]
-    for a in range(np.uint64(1), np.uint64(A)):
-        for x in range(states):
-            room[1, x] = max(room[1, x], room[0, at + a * states + x])
-    for a in range(np.uint64(A)):
-        for x in range(states):
-            room[0, at + a * states + x] -= room[1, x]
+def _score(q, dual, at, size, n):
+    """Return Q_r + sum_i Y_i Q_{g_i} of n pairs from `at` on; each Q has so many numbers."""
+    score, i = load_some(q, at, n), np.uint64(0)
+    at += size
+    while at < np.uint64(q.shape[0]):
+        score = score + dual[i] * load_some(q, at, n)
+        at, i = at + size, i + np.uint64(1)
+    return score
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
-def _weigh(policy, start, length, room, place, step_size, mixing, A):
-    """Turn scores, relative to the best, into weights."""
-    at, to = np.uint64(start), np.uint64(place)
-    for n in range(np.uint64(length)):
-        room[0, to + n] = tilt(room[0, to + n], 0.0, step_size) * mixed(policy[at + n], mixing, A)  # lines 5 and 6
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _normalise(room, place, A, n):
-    """Scale the weights of n states so that those of each state sum to 1."""
-    at, states = np.uint64(place), np.uint64(n)
-    if n < _FEW:
-        for x in range(states):
-            total = room[0, at + x]
-            for a in range(np.uint64(1), np.uint64(A)):
-                total += room[0, at + a * states + x]
-            scale = 1.0 / total
-            for a in range(np.uint64(A)):
-                room[0, at + a * states + x] *= scale
-        return
-    for x in range(states):
-        room[1, x] = room[0, at + x]
-    for a in range(np.uint64(1), np.uint64(A)):
-        for x in range(states):
-            room[1, x] += room[0, at + a * states + x]
-    for x in range(states):
-        room[1, x] = 1.0 / room[1, x]
-    for a in range(np.uint64(A)):
-        for x in range(states):
-            room[0, at + a * states + x] *= room[1, x]
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _settle(policy, start, length, room, place):
-    """Write a run of weights into the policy."""
-    at, to = np.uint64(start), np.uint64(place)
-    for n in range(np.uint64(length)):
-        policy[at + n] = settled(room[0, to + n], 1.0)
+def _weigh(score, likely, step_size, mixing, A):
+    """Return the weights of probabilities, from scores relative to the best."""
+    return tilt(score, 0.0, step_size) * mixed(likely, mixing, A)  # lines 5 and 6
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

@@ -26,6 +26,7 @@ from opdop.kernels.simd import LANES, repeat
 
 _INDEX = ir.IntType(64)
 _VALUES = ir.VectorType(ir.DoubleType(), LANES)
+_MASK = ir.VectorType(ir.IntType(1), LANES)
 _LOADED = {types.float64: (ir.DoubleType(), 8), types.int32: (ir.IntType(32), 4)}  # numbers and their bytes
 
 
@@ -59,6 +60,22 @@ def load(like, array, at):
 def store(array, at, value):
     """Write a number to a place of an array without gaps, or a vector to this place and those that follow."""
     array.reshape(-1)[at : at + np.size(value)] = value
+
+
+def load_some(array, at, count):
+    """Return a vector of the `count` numbers from a place of an array without gaps on, and of zeros."""
+    found = array.reshape(-1)[at : at + count]
+    return np.append(found, np.zeros(LANES - count))
+
+
+def store_some(array, at, value, count):
+    """Write the first `count` numbers of a vector to a place of an array without gaps and those that follow."""
+    array.reshape(-1)[at : at + count] = value[:count]
+
+
+def power_of_two(rounded):
+    """Return 2^k, where k is the whole number in the last bits of a number, or of the lanes of a vector."""
+    return np.int64((np.float64(rounded).view(np.int64) + 1023) << 52).view(np.float64)
 
 
 def gather(array, count, h, a, x):
@@ -100,6 +117,52 @@ def _store(typing_context, array, at, value):
     if isinstance(array, types.Array) and (array.layout, array.dtype) == ("C", types.float64):
         return types.void(array, types.uint64, value), generate
     return None
+
+
+@intrinsic
+def _load_some(typing_context, array, at, count):
+    def generate(context, builder, sig, arguments):
+        array, at, count = arguments
+        place = _place(context, builder, sig.args[0], array, at, _VALUES)
+        kind = ir.FunctionType(_VALUES, [place.type, ir.IntType(32), _MASK, _VALUES])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.load.v8f64.p0v8f64")
+        return builder.call(function, [place, ir.IntType(32)(8), _first(builder, count), ir.Constant(_VALUES, None)])
+
+    if isinstance(array, types.Array) and (array.layout, array.dtype) == ("C", types.float64):
+        return _VECTOR(array, types.uint64, types.uint64), generate
+    return None
+
+
+@intrinsic
+def _store_some(typing_context, array, at, value, count):
+    def generate(context, builder, sig, arguments):
+        array, at, value, count = arguments
+        place = _place(context, builder, sig.args[0], array, at, _VALUES)
+        kind = ir.FunctionType(ir.VoidType(), [_VALUES, place.type, ir.IntType(32), _MASK])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.store.v8f64.p0v8f64")
+        builder.call(function, [value, place, ir.IntType(32)(8), _first(builder, count)])
+        return context.get_dummy_value()
+
+    if isinstance(array, types.Array) and (array.layout, array.dtype) == ("C", types.float64):
+        return types.void(array, types.uint64, _VECTOR, types.uint64), generate
+    return None
+
+
+@intrinsic
+def _power_of_two(typing_context, rounded):
+    def generate(context, builder, sig, arguments):
+        (number,) = arguments
+        bits = builder.bitcast(number, ir.VectorType(_INDEX, LANES) if number.type == _VALUES else _INDEX)
+        bias, place = (_as_wide(builder, _INDEX(each), bits) for each in (1023, 52))  # of the exponent
+        return builder.bitcast(builder.shl(builder.add(bits, bias), place), number.type)
+
+    return rounded(rounded), generate
+
+
+def _first(builder, count):
+    """Return which lanes are the first `count`."""
+    lanes = ir.Constant(ir.VectorType(_INDEX, LANES), [_INDEX(lane) for lane in range(LANES)])
+    return builder.icmp_unsigned("<", lanes, repeat(builder, count, LANES))
 
 
 @intrinsic
@@ -161,6 +224,21 @@ def _overload_load(like, array, at):
     return lambda like, array, at: _load(like, array, np.uint64(at))
 
 
+@overload(load_some, allocates=False, forceinline=True)
+def _overload_load_some(array, at, count):
+    return lambda array, at, count: _load_some(array, np.uint64(at), np.uint64(count))
+
+
+@overload(store_some, allocates=False, forceinline=True)
+def _overload_store_some(array, at, value, count):
+    return lambda array, at, value, count: _store_some(array, np.uint64(at), value, np.uint64(count))
+
+
+@overload(power_of_two, allocates=False, forceinline=True)
+def _overload_power_of_two(rounded):
+    return lambda rounded: _power_of_two(rounded)  # noqa: PLW0108
+
+
 @overload(store, allocates=False, forceinline=True)
 def _overload_store(array, at, value):
     return lambda array, at, value: _store(array, np.uint64(at), value)
@@ -196,5 +274,6 @@ for _function in (operator.add, operator.iadd):
 for _function in (operator.sub, operator.isub):
     _define(_function, ir.IRBuilder.fsub)
 _define(operator.mul, ir.IRBuilder.fmul)
+_define(operator.truediv, ir.IRBuilder.fdiv)
 _define(min, _choose("<"))
 _define(max, _choose(">"))
