@@ -141,29 +141,16 @@ def _place(context, builder, kind, array, at, numbers):
     return builder.bitcast(first, numbers.as_pointer())
 
 
-@overload(gather, allocates=False, forceinline=True)
-def _overload_gather(array, count, h, a, x):
-    return lambda array, count, h, a, x: _gather(array, np.uint64(count), np.uint64(h), np.uint64(a), np.uint64(x))
-
-
-@overload(where_positive, allocates=False, forceinline=True)
-def _overload_where_positive(number, one, other):
-    return lambda number, one, other: _where_positive(number, one, other)  # noqa: PLW0108
-
-
-@overload(zeros, allocates=False, forceinline=True)
-def _overload_zeros():
-    return lambda: _zeros()  # noqa: PLW0108
-
-
-@overload(load, allocates=False, forceinline=True)
-def _overload_load(like, array, at):
-    return lambda like, array, at: _load(like, array, np.uint64(at))
-
-
-@overload(store, allocates=False, forceinline=True)
-def _overload_store(array, at, value):
-    return lambda array, at, value: _store(array, np.uint64(at), value)
+# Intrinsics are called directly, without a function in between, which would be compiled for each kind of arguments.
+# Numba makes indices unsigned, as their types say.
+for _function, _intrinsic in (
+    (gather, _gather),
+    (where_positive, _where_positive),
+    (zeros, _zeros),
+    (load, _load),
+    (store, _store),
+):
+    overload(_function)(lambda *arguments, chosen=_intrinsic: chosen)
 
 
 def _define(function, combine):
