@@ -28,7 +28,6 @@ PASSES = {  # of Numba; the others are Python's bytecode and Numba's representat
     "nopython_type_inference": "types",
     "native_lowering": "lowering",
     "part_lowering": "lowering",
-    "polished_lowering": "lowering",
 }
 STEPS = {  # methods of Numba's libraries of LLVM code
     "_optimize_functions": "LLVM on functions",

@@ -22,15 +22,13 @@ from typing import Any
 import numba
 from numba.core import caching
 
-from opdop.kernels.parts import Polished, as_kernel
+from opdop.kernels.parts import as_kernel
 
 _DIGEST = 32  # bytes of a SHA-256, at the end of each cache file
 _TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes do not say it again
 
 
-def njit(
-    *, cache: bool = False, allocates: bool = True, polished: bool = False, **options: Any
-) -> Callable[[Callable[..., Any]], Any]:
+def njit(*, cache: bool = False, allocates: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator `njit(**options)`, with a cache that never stops the program.
 
     Kernels release Python's lock, so that runs in several threads are made at the same time. They divide as NumPy does,
@@ -38,14 +36,12 @@ def njit(
 
     A kernel with `allocates=False` makes no array, and calls only kernels that return none. Numba then leaves out the
     counting of references, which takes about 10 ns for each array in each call and for each view: most of the time of
-    a small problem. Views are free in such a kernel, and it compiles twice as fast. A `polished` kernel is optimised
-    once more when all its parts are in it.
+    a small problem. Views are free in such a kernel, and it compiles twice as fast.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
         chosen = {"nogil": True, "error_model": "numpy", "_nrt": allocates, "no_cfunc_wrapper": True, **options}
-        way = {"pipeline_class": Polished} if polished else {}
-        compiled = as_kernel(numba.njit(**chosen, **way)(function), chosen)
+        compiled = as_kernel(numba.njit(**chosen)(function), chosen)
         if cache and hasattr(compiled, "_cache"):  # not if compiling is switched off
             compiled._cache = _LateCache(function)
         return compiled

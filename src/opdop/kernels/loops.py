@@ -236,7 +236,7 @@ def run_episodes(learner, evaluator, model, uniforms, record):
     return _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
 
 
-@njit(cache=True, allocates=False, polished=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given flat too, as views."""
     actions, observed, estimates, rates, scores, lanes, totals, measured = room

@@ -43,27 +43,6 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class _PolishedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Machine code that is optimised once more after all parts are in it: LLVM then sees what a part could not show."""
-
-    def _optimize_final_module(self) -> None:
-        super()._optimize_final_module()
-        self._optimize_functions(self._final_module)
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _PolishedLowering(NativeLowering):  # type: ignore[misc]
-    """Numba's last pass, for a `_PolishedLibrary`."""
-
-    _name = "polished_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        state.library = _PolishedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        done: bool = super().run_pass(state)
-        return done
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):  # type: ignore[misc]
     """Numba's last pass, without its last step."""
@@ -90,20 +69,12 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
 class _PartCompiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler with `_PartLowering` as the last pass."""
 
-    lowering = _PartLowering
-
     def define_pipelines(self) -> list[Any]:
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
         manager._finalized = False
-        manager.passes = [(self.lowering if each is NativeLowering else each, text) for each, text in manager.passes]
+        manager.passes = [(_PartLowering if each is NativeLowering else each, text) for each, text in manager.passes]
         manager.finalize()
         return [manager]
-
-
-class Polished(_PartCompiler):
-    """Numba's compiler with `_PolishedLowering` as the last pass: for the loop over the episodes."""
-
-    lowering = _PolishedLowering
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]
