@@ -141,16 +141,33 @@ def _place(context, builder, kind, array, at, numbers):
     return builder.bitcast(first, numbers.as_pointer())
 
 
-# Intrinsics are called directly, without a function in between, which would be compiled for each kind of arguments.
-# Numba makes indices unsigned, as their types say.
-for _function, _intrinsic in (
-    (gather, _gather),
-    (where_positive, _where_positive),
-    (zeros, _zeros),
-    (load, _load),
-    (store, _store),
-):
-    overload(_function)(lambda *arguments, chosen=_intrinsic: chosen)
+# Intrinsics are called directly: a function in between would be compiled for each kind of arguments. Numba makes the
+# indices unsigned, as their types say.
+
+
+@overload(gather)
+def _overload_gather(array, count, h, a, x):
+    return _gather
+
+
+@overload(where_positive)
+def _overload_where_positive(number, one, other):
+    return _where_positive
+
+
+@overload(zeros)
+def _overload_zeros():
+    return _zeros
+
+
+@overload(load)
+def _overload_load(like, array, at):
+    return _load
+
+
+@overload(store)
+def _overload_store(array, at, value):
+    return _store
 
 
 def _define(function, combine):
