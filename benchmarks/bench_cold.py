@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import os
 import subprocess
 import sys
@@ -22,12 +23,11 @@ RUNS = (
     ("LSTD", ["random-mixture", "--algorithm", "opdop-lstd", "--episodes", "100"]),
     ("continuous states", ["reservoir", "--episodes", "20"]),
 )
-SHOWN = 6
+SHOWN = 7
 PASSES = {  # of Numba; the others are Python's bytecode and Numba's representation of it
     "nopython_type_inference": "types",
     "native_lowering": "lowering",
     "part_lowering": "lowering",
-    "polished_lowering": "lowering",
 }
 STEPS = {  # methods of Numba's libraries of LLVM code
     "_optimize_functions": "LLVM on functions",
@@ -112,8 +112,19 @@ class Phases(event.Listener):
         self.clock.start()
 
     def on_end(self, event: event.Event) -> None:
-        """Numba has ended a pass."""
-        self.clock.stop(PASSES.get(event.data["name"], "bytecode and its analysis"))
+        """Numba has ended a pass; what it calls it begins with the name of the pass."""
+        self.clock.stop(PASSES.get(event.data["name"].partition(" ")[0], "bytecode and its analysis"))
+
+
+class Garbage:
+    """Measures Python's search for cyclic garbage."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """Python begins or ends a search."""
+        self.seconds += time.process_time() * (1.0 if phase == "stop" else -1.0)
 
 
 def child(arguments: list[str]) -> None:
@@ -121,6 +132,8 @@ def child(arguments: list[str]) -> None:
     functions, phases = Functions(), Phases()
     event.register("numba:compile", functions)
     event.register("numba:run_pass", phases)
+    garbage = Garbage()
+    gc.callbacks.append(garbage)
     sys.argv = ["opdop", "run", *arguments]
     try:
         opdop()
@@ -129,8 +142,10 @@ def child(arguments: list[str]) -> None:
             raise
     whole = time.process_time()
     clock, ours = functions.clock, functions.modules.pop("opdop", 0)
+    compiling = sum(clock.seconds.values())
     lines = [
-        f"{whole:.1f} s of the processor, {sum(clock.seconds.values()):.1f} of them compiling (aim: {AIM:g})",
+        f"{whole:.1f} s of the processor, {compiling:.1f} of them compiling, {garbage.seconds:.1f} looking for garbage "
+        f"(aim: {AIM:g})",
         f"phases: {phases.clock.most(phases.clock.seconds)}",
         f"called by Python, with all they call: {clock.most(clock.whole)}",
         f"{ours} kernels, {functions.modules.total()} functions of Numba; alone: {clock.most(clock.seconds)}",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import opdop
 from opdop import OPDOP, Counts, Episode, InvalidModelError, ModelSimulator, OpdopError, Task, train
 from opdop.algorithms import BallRadius, FixedRadius, PaperRadius, WeissmanRadius
-from opdop.kernels.ball_evaluation import sort_states
+from opdop.kernels.sorting import sort_states
 from opdop.kernels.visits import BallVisits
 from tests.algorithms.test_counts import in_lists, in_table, random_policy, storage, task_of
 from tests.support import plain_balls

@@ -36,8 +36,7 @@ def rows_of(P: Array, widths: Array, weights: Array, possible: Any = None, unsee
         possible_starts=np.array(starts, dtype=np.int64),
         possible=np.nonzero(listed)[1].astype(np.int32),
         weights=weights,
-        rank=np.zeros(S, dtype=np.int64),
-        order=np.zeros(S, dtype=np.int64),
+        **balls.room_for_ranks(S),
         slots=np.full(S, -1, dtype=np.int64),
     )
 

@@ -59,8 +59,8 @@ def call(x: Any, n: int) -> Any:
     return outer(x) + outer(room(n))
 
 
-@njit(fastmath=False, polished=True)
-def polished(x: Any, n: int) -> Any:
+@njit(fastmath=False)
+def call_again(x: Any, n: int) -> Any:
     """Do the same."""
     return call(x, n)
 
@@ -70,7 +70,7 @@ def test_a_choice_leads_to_a_kernel_to_another_choice_and_to_a_plain_function():
     assert truth == 1.5 + 5.0
     assert call(0.5, 3) == truth
     assert call(np.arange(4.0), 3) == 8.0 + 5.0
-    assert polished(0.5, 3) == truth
+    assert call_again(0.5, 3) == truth
 
 
 def test_a_kernel_that_only_kernels_call_has_no_machine_code_of_its_own():

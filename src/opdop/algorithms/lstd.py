@@ -181,11 +181,11 @@ class LSTD:
         if isinstance(self.arrays, kernel.OneHot):
             visits, kept = self.arrays.visits, ("touched", "number", "sums", "lost", "inverse", "width")
             named |= {f"visits_{name}": getattr(visits, name) for name in kept}
-        fixed = {"form", "varphi", "radii", "ridge", "visits"}
+        fixed = {"form", "varphi", "radii", "ridge", "visits", "room"}
         return {name: array for name, array in named.items() if name not in fixed} | {"q": self.q, "v": self.v}
 
     def _linear(self) -> kernel.Linear:
-        J, H = self.q.shape[:2]
+        J, H, A, S = self.q.shape
         d1, d2, ridge = self.features.kernel_dim, self.features.signal_dim, self.ridge
         check_memory(16.0 * (J * H * d1 * d1 + H * d2 * d2), f"the regressions (d1 = {d1}, d2 = {d2})")
         varphi = np.ascontiguousarray(self.features.varphi)
@@ -205,6 +205,7 @@ class LSTD:
             signal_information=np.zeros(H),
             signal_updates=np.zeros(H, dtype=np.int64),
             signal_width=np.tile((varphi**2).sum(axis=0) / ridge, (H, 1)),
+            room=kernel.empty_linear_room(self.features.form, varphi, J, A, S),
         )
 
     def _one_hot(self) -> kernel.OneHot:
@@ -227,6 +228,7 @@ class LSTD:
             updates=np.zeros((J, H, pairs), dtype=np.int64),
             signal_bonus=np.full((H, pairs), kernel.signal_radius(self.radii, 0.0) / math.sqrt(ridge)),
             visits=no_visits(self.task, ridge, widths, np.zeros(H)),
+            room=kernel.OneHotRoom(np.empty(len(half)), np.empty(pairs), np.empty(S)),
         )
 
 

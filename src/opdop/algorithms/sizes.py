@@ -74,6 +74,21 @@ _AXES: Mapping[type, Mapping[str, str]] = {
         "signal_updates": "H",
         "signal_width": "HP",
     },
+    lstd.OneHotRoom: {"products": "t", "forms": "P", "direction": "S"},
+    lstd.LinearRoom: {
+        "phi": "Jdb",
+        "common": "ic",
+        "certain": "b",
+        "forms": "b",
+        "w": "Jd",
+        "u": "Je",
+        "visited": "Jd1",
+        "x": "d",
+        "direction": "d",
+        "f": "e",
+        "along": "e",
+        "reach": "P",
+    },
     features.Table: {"psi": "SdP"},
     features.Listed: {"starts": "dQ", "successors": "n", "psi": "n"},
     features.Embedded: {"left": "lP", "right": "rS"},
@@ -144,6 +159,9 @@ def check_state(state: Any, q: Any, v: Any, task: Task) -> None:
     visits = getattr(state, "visits", None)
     L, M = (_stages(getattr(visits, name, None), H) for name in ("number", "signal_number"))
     sizes = {"J": J, "H": H, "L": L, "M": M, "S": S, "P": S * A, "R": L * S * A, "Q": S * A + 1, "1": 1, "2": 2}
+    if isinstance(state, lstd.Linear) and type(state.form) in _AXES:
+        sizes["b"] = lstd.pairs_together(state.form, A, S)
+        sizes["i"], sizes["c"] = features.empty_common(state.form, J, S).shape
     _check_parts("the evaluator's arrays", state, sizes)
     if isinstance(state, lstd.Linear) and isinstance(state.form, features.Embedded):
         _check_axes("the evaluator's features", (sizes["l"] * sizes["r"],), "d", sizes)
@@ -191,7 +209,7 @@ def _check_parts(name: str, parts: Any, sizes: dict[str, int]) -> None:
         raise InvalidModelError(f"{name} are {shown(parts)}; expected those of opdop.kernels.")
     for part, axes in _AXES[type(parts)].items():
         _check_axes(f"{name}: {part}", getattr(parts, part).shape, axes, sizes)
-    for part in ("visits", "radii", "form", "trust"):
+    for part in ("visits", "radii", "form", "trust", "room"):
         inner = getattr(parts, part, None)
         if isinstance(inner, tuple):
             _check_parts(f"{name}: {part}", inner, sizes)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opdop.confidence.observations import Observations
+from opdop.kernels.balls import room_for_ranks
 from opdop.kernels.boxes import Boxes
 from opdop.model.validation import Floats, check_memory
 
@@ -67,6 +68,5 @@ class BernsteinSet:
             room=self._room,
             left=1.0 - self._lower.sum(axis=1),
             weights=np.array(weights, dtype=np.float64),
-            rank=np.zeros(S, dtype=np.int64),
-            order=np.zeros(S, dtype=np.int64),
+            **room_for_ranks(S),
         )

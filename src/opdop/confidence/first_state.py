@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opdop.kernels.balls import Balls, l1_width, log_pairs_of_sets, move_mass, rank_states, unseen_mass
+from opdop.kernels.balls import (
+    Balls,
+    l1_width,
+    log_pairs_of_sets,
+    move_mass,
+    rank_states,
+    room_for_ranks,
+    unseen_mass,
+)
 from opdop.model import InvalidModelError
 from opdop.model.validation import Floats, shown
 
@@ -101,8 +109,7 @@ class FirstState:
             possible_starts=np.zeros(1, dtype=np.int64),
             possible=np.zeros(0, dtype=np.int32),
             weights=np.zeros(1),
-            rank=np.zeros(S, dtype=np.int64),
-            order=np.zeros(S, dtype=np.int64),
+            **room_for_ranks(S),
             slots=np.full(S, -1, dtype=np.int64),
         )
         object.__setattr__(self, "ball", ball)

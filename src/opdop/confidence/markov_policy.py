@@ -8,8 +8,8 @@ program).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class _RememberingOracle:
         self.balls.weights[:] = next(weights for known, weights in self.found if known is corner)
         v = np.empty((1 + data.num_constraints, data.horizon + 1, data.num_states))
         dynamic_programming.evaluate(self.balls, self.kernels.signal_up, table, v)
-        visit = visit_boxes if isinstance(self.balls, Boxes) else visit_balls
+        visit: Callable[..., Any] = visit_boxes if isinstance(self.balls, Boxes) else visit_balls
         visited: Floats = visit(self.balls, v, corner.actions, data.num_actions, data.initial)
         return visited
 

@@ -13,7 +13,7 @@ from opdop.confidence.observations import Observations
 from opdop.confidence.optimism import OptimisticOracle, PessimisticOracle, empirical_oracle
 from opdop.confidence.sets import Planner, UncertainPair
 from opdop.kernels import dynamic_programming
-from opdop.kernels.balls import Balls, mean_width
+from opdop.kernels.balls import Balls, mean_width, room_for_ranks
 from opdop.model import InfeasibleError, TabularPolicy
 from opdop.model.policy import fitting_table
 from opdop.model.validation import Floats, check_failure_probability, check_memory
@@ -185,8 +185,7 @@ def as_balls(data: Observations, widths: Floats, unseen: Floats, weights: Any) -
         possible_starts=data.possible_starts,
         possible=data.possible,
         weights=np.array(weights, dtype=np.float64),
-        rank=np.zeros(S, dtype=np.int64),
-        order=np.zeros(S, dtype=np.int64),
+        **room_for_ranks(S),
         slots=np.full(S, -1, dtype=np.int64),
     )
 

@@ -14,13 +14,13 @@ from opdop.kernels.caching import njit
 from opdop.kernels.counts import CountTable, any_touched, average, blocks, by_form
 from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES
+from opdop.kernels.sorting import sort_states
 from opdop.kernels.vectors import load, store, where_positive, zeros
 from opdop.kernels.visits import stored_stage
 
 # As in `opdop.kernels.counts`: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
 _FEW = 12  # states, up to which a pair is filled in registers
-_GAPS = (701, 301, 132, 57, 23, 10, 4, 1)  # Ciura's
 
 
 def evaluate_ball(counts, policy, q, v):
@@ -124,53 +124,6 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
             taken = n if n < left else left
             work[1, pair] = left - taken
             work[0, pair] += taken * value
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def sort_states(v, j, stage, order, h):
-    """Sort order[j, h] so that v[j, stage] descends, equal values by number: the result does not depend on the past.
-
-    The order of the last time is nearly always still right.
-    """
-    before = np.uint64(order[j, h, 0])
-    for place in range(np.uint64(1), np.uint64(v.shape[2])):
-        state = np.uint64(order[j, h, place])
-        if not _precedes(v[j, stage, before], before, v[j, stage, state], state):
-            _sort_again(v[j, stage], order[j, h])
-            return
-        before = state
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _precedes(value, state, other_value, other):
-    return value > other_value or (value == other_value and state < other)
-
-
-@njit(cache=True, allocates=False, kind="compact", fastmath=False)
-def _sort_again(values, order):
-    """Sort states whose order is nearly right by inserting; if it is not, a Shell sort takes over."""
-    if not _insert(values, order, 1, 8 * order.shape[0]):
-        for gap in _GAPS:
-            _insert(values, order, gap, order.shape[0] * order.shape[0])
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
-def _insert(values, order, gap, budget):
-    """Sort the elements that are a gap apart; return False if that takes more moves than the budget."""
-    for place in range(gap, order.shape[0]):
-        state = order[place]
-        hole = place
-        while hole >= gap:
-            before = order[hole - gap]
-            if _precedes(values[before], before, values[state], state):
-                break
-            order[hole] = before
-            hole -= gap
-            budget -= 1
-        order[hole] = state
-        if budget < 0:
-            return False
-    return True
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)

@@ -8,16 +8,22 @@ from opdop.kernels.balls import best_possible, rank_states, split_mass
 from opdop.kernels.caching import njit
 
 
-@njit(cache=True, fastmath=False)
 def visit_balls(balls, v, actions, num_actions, initial):
     """Return the probabilities d [H, S] of being in each state at each stage under a deterministic policy.
 
     The kernel is the member of each ball that is best for weights @ v [J, H+1, S], the policy's own values; actions
     are [H, S].
     """
+    d = np.zeros(actions.shape)
+    _visit_balls(balls, v, actions, num_actions, initial, d)
+    return d
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def _visit_balls(balls, v, actions, num_actions, initial, d):
+    """Write the same into d [H, S], which is 0."""
     H, S = actions.shape
     rows = balls.starts.shape[0] - 1
-    d = np.zeros((H, S))
     for x in range(S):
         d[0, x] = initial[x]
     for h in range(H - 1):
@@ -26,10 +32,9 @@ def visit_balls(balls, v, actions, num_actions, initial):
         for x in range(S):
             if d[h, x] > 0.0:
                 _push_member(balls, first_row + x * num_actions + actions[h, x], d[h, x], d, h + 1)
-    return d
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _push_member(balls, row, mass, d, h):
     """Add a mass times the best member of a row's ball to d[h]: mass moves as in `move_mass`."""
     first, last = balls.starts[row], balls.starts[row + 1]
@@ -63,6 +68,6 @@ def _push_member(balls, row, mass, d, h):
         d[h, y] += mass * (balls.probabilities[entry] - taken)
 
 
-@njit(cache=True, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False)
 def _rank(balls, entry):
     return balls.rank[balls.successors[entry]]

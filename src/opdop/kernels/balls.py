@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
+from opdop.kernels.sorting import sort_states
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
@@ -79,23 +80,28 @@ class Balls(NamedTuple):
     weights: np.ndarray  # [J]
     rank: np.ndarray  # [S] int64, room: 0 is the best state
     order: np.ndarray  # [S] int64, room: the states from the best to the worst
+    worth: np.ndarray  # [1, 1, S], room: weights @ v
     slots: np.ndarray  # [S] int64, room, -1 everywhere
 
 
-@njit(cache=True, fastmath=False)
+def room_for_ranks(S):
+    """Return the room `rank`, `order` and `worth` that `rank_states` fills; the order is of all states at any time."""
+    return {"rank": np.zeros(S, dtype=np.int64), "order": np.arange(S), "worth": np.empty((1, 1, S))}
+
+
+@njit(cache=True, allocates=False, fastmath=False)
 def rank_states(balls, v):
     """Sort the states by weights @ v, v [J, S], from the largest to the smallest; fills `rank` and `order`."""
     J, S = v.shape
-    worth = np.empty(S)
+    rank, order, worth = balls.rank, balls.order, balls.worth
     for y in range(S):
         total = 0.0
         for j in range(J):
-            total -= balls.weights[j] * v[j, y]
-        worth[y] = total
-    order = np.argsort(worth)
+            total += balls.weights[j] * v[j, y]
+        worth[0, 0, y] = total
+    sort_states(worth, 0, 0, order.reshape(1, 1, S), 0)
     for place in range(S):
-        balls.order[place] = order[place]
-        balls.rank[order[place]] = place
+        rank[order[place]] = place
 
 
 @njit(cache=True, allocates=False, fastmath=False)

@@ -23,6 +23,7 @@ class Boxes(NamedTuple):
     weights: np.ndarray  # [J]
     rank: np.ndarray  # [S] int64, room: 0 is the best state
     order: np.ndarray  # [S] int64, room: the states from the best to the worst
+    worth: np.ndarray  # [1, 1, S], room: weights @ v
 
 
 @njit(cache=True, allocates=False, fastmath=False)
@@ -48,17 +49,23 @@ def expect_in_boxes(boxes, first_row, count, v, out):
                     out[j, n] += probability * v[j, y]
 
 
-@njit(cache=True, fastmath=False)
 def visit_boxes(boxes, v, actions, num_actions, initial):
     """Return the probabilities d [H, S] of the states under a deterministic policy and its own best kernel.
 
     The kernel is the member of each box that is best for weights @ v [J, H+1, S], the policy's own values; actions are
     [H, S].
     """
+    d = np.zeros(actions.shape)
+    _visit_boxes(boxes, v, actions, num_actions, initial, d)
+    return d
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def _visit_boxes(boxes, v, actions, num_actions, initial, d):
+    """Write the same into d [H, S], which is 0."""
     H, S = actions.shape
     lower, room, left, order = boxes.lower, boxes.room, boxes.left, boxes.order
     rows = lower.shape[0]
-    d = np.zeros((H, S))
     for x in range(S):
         d[0, x] = initial[x]
     for h in range(H - 1):
@@ -73,4 +80,3 @@ def visit_boxes(boxes, v, actions, num_actions, initial):
                     more = min(room[row, y], rest)
                     rest -= more
                     d[h + 1, y] += d[h, x] * (lower[row, y] + more)
-    return d

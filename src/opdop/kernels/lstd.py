@@ -14,7 +14,6 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import average, clip_value
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
-from opdop.kernels.parts import in_kernels
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import Visits, count_pairs
 
@@ -30,6 +29,49 @@ class Radii(NamedTuple):
     signal_noise: float
     signal_slack: float
     signal_bias: float
+
+
+class LinearRoom(NamedTuple):
+    """Room for evaluating and observing with a linear kernel, made once; b pairs are evaluated together (`pieces`)."""
+
+    phi: np.ndarray  # [J, d1, b]
+    common: np.ndarray  # of `find_common`
+    certain: np.ndarray  # [b]
+    forms: np.ndarray  # [b]
+    w: np.ndarray  # [J, d1]
+    u: np.ndarray  # [J, d2]
+    visited: np.ndarray  # [J, d1, 1]: phi of one pair
+    x: np.ndarray  # [d1]
+    direction: np.ndarray  # [d1]
+    f: np.ndarray  # [d2]
+    along: np.ndarray  # [d2]
+    reach: np.ndarray  # [A*S]
+
+
+def empty_linear_room(form, varphi, J, A, S):
+    """Return room for features of a form and varphi [d2, A*S]."""
+    d1, d2 = dimension(form), varphi.shape[0]
+    b = pairs_together(form, A, S)
+    return LinearRoom(
+        phi=np.empty((J, d1, b)),
+        common=empty_common(form, J, S),
+        certain=np.empty(b),
+        forms=np.empty(b),
+        w=np.empty((J, d1)),
+        u=np.empty((J, d2)),
+        visited=np.empty((J, d1, 1)),
+        x=np.empty(d1),
+        direction=np.empty(d1),
+        f=np.empty(d2),
+        along=np.empty(d2),
+        reach=np.empty(A * S),
+    )
+
+
+def pairs_together(form, A, S):
+    """Return how many pairs are evaluated together."""
+    parts, block = pieces(form, A, S)
+    return block * A // parts
 
 
 class Linear(NamedTuple):
@@ -50,6 +92,15 @@ class Linear(NamedTuple):
     signal_information: np.ndarray  # [H]
     signal_updates: np.ndarray  # [H] int64
     signal_width: np.ndarray  # [H, A*S]: varphi^T inverse varphi
+    room: LinearRoom
+
+
+class OneHotRoom(NamedTuple):
+    """Room for evaluating and observing with one-hot features, made once."""
+
+    products: np.ndarray  # [S*(S+1)/2]
+    forms: np.ndarray  # [A*S]
+    direction: np.ndarray  # [S]
 
 
 class OneHot(NamedTuple):
@@ -66,6 +117,7 @@ class OneHot(NamedTuple):
     updates: np.ndarray  # [J, H, A*S] int64
     signal_bonus: np.ndarray  # [H, A*S]: of the signals' means; changes with the visits only
     visits: Visits
+    room: OneHotRoom
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
@@ -91,23 +143,11 @@ def bonus(radius, form):
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
 
 
-@in_kernels(forceinline=True)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
-    J = q.shape[0]
-    _, A, S = policy.shape
-    d1, d2 = dimension(state.form), state.varphi.shape[0]
-    parts, block = pieces(state.form, A, S)
-    room = block * A // parts
-    phi, common = np.empty((J, d1, room)), empty_common(state.form, J, S)
-    certain, forms = np.empty(room), np.empty(room)
-    w, u = np.empty((J, d1)), np.empty((J, d2))
-    _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u)
-
-
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u):
-    """Evaluate a policy; the last six arrays are room, see `evaluate_linear`."""
+    room = state.room
+    phi, common, certain, forms, w, u = room.phi, room.common, room.certain, room.forms, room.w, room.u
     J = q.shape[0]
     H, A, S = policy.shape
     parts, block = pieces(state.form, A, S)
@@ -148,20 +188,12 @@ def _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u):
                 average(q[j, h], policy[h], x, after, v[j, h])  # line 12
 
 
-@in_kernels(forceinline=True)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def observe_linear(state, v, states, actions, observed):
     """Add one episode to the regressions, with the value functions v [J, H+1, S] of its own evaluation."""
-    J, S = observed.shape[0], v.shape[2]
-    d1, d2 = dimension(state.form), state.varphi.shape[0]
-    phi, common = np.empty((J, d1, 1)), empty_common(state.form, J, S)
-    x, direction = np.empty(d1), np.empty(d1)
-    f, along, reach = np.empty(d2), np.empty(d2), np.empty(state.varphi.shape[1])
-    _observe_stages(state, v, states, actions, observed, phi, common, x, direction, f, along, reach)
-
-
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _observe_stages(state, v, states, actions, observed, phi, common, x, direction, f, along, reach):
-    """Add one episode to the regressions; the last seven arrays are room, see `observe_linear`."""
+    room = state.room
+    phi, common, x, direction = room.visited, room.common, room.x, room.direction
+    f, along, reach = room.f, room.along, room.reach
     J, H = observed.shape
     S, d1, d2 = v.shape[2], x.shape[0], f.shape[0]
     for h in range(H):
@@ -204,16 +236,10 @@ def _narrow(varphi, along, growth, reach, width):
         width[pair] -= reach[pair] * reach[pair] * scale
 
 
-@in_kernels(forceinline=True)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
-    _, A, S = policy.shape
-    _evaluate_pairs(state, policy, q, v, np.empty(state.quadratic.shape[2]), np.empty(A * S))
-
-
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _evaluate_pairs(state, policy, q, v, products, forms):
-    """Evaluate a policy; products [S*(S+1)/2] and forms [A*S] are room."""
+    products, forms = state.room.products, state.room.forms
     visits = state.visits
     J = q.shape[0]
     H, A, S = policy.shape
@@ -272,15 +298,10 @@ def write_quadratic(matrix, pair, quadratic):
             n += 1
 
 
-@in_kernels(forceinline=True)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def observe_one_hot(state, v, states, actions, observed):
     """Add one episode to the regressions of the pairs that it visited."""
-    _observe_pairs(state, v, states, actions, observed, np.empty(v.shape[2]))
-
-
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _observe_pairs(state, v, states, actions, observed, direction):
-    """Add one episode to the regressions of the pairs that it visited; direction [S] is room."""
+    direction = state.room.direction
     J, H = observed.shape
     S = v.shape[2]
     count_pairs(state.visits, states, actions, observed)

@@ -3,14 +3,16 @@
 Numba compiles a function that another one calls as if Python called it: to machine code, with a wrapper that unpacks
 Python's objects and one for C, and into the cache. All of that is repeated in the caller, into which LLVM copies the
 function. A part ends as LLVM code instead, and that is what the caller's compilation begins with; no bit of a result
-depends on it. A part with loops is optimised alone first: optimised only in their callers, the loops with counts lose
-up to a third of their speed. A function that both Python and kernels call is compiled in both ways, each when it is
+depends on it. A part with loops that is inlined by force is optimised alone first: optimised only in their callers,
+the loops with counts lose up to a third of their speed. All other parts are optimised in their callers only, which
+would do all of it again. A function that both Python and kernels call is compiled in both ways, each when it is
 first needed. `make bench BENCH=cold` prints where the time of the first start goes.
 """
 
 from __future__ import annotations
 
 import gc
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +36,7 @@ HAS_ATTRIBUTES = llvm_version_info >= (20,)
 class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """LLVM code that is optimised and linked into its callers, and never made into machine code."""
 
-    loops = True  # without a loop of its own, a part is optimised in its callers only: they would do all of it again
+    alone = True  # whether it is optimised before it is linked
     compact = False  # see `opdop.kernels.caching.njit`
 
     def _optimize_final_module(self) -> None:
@@ -42,7 +44,7 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
             for function in self._final_module.functions:
                 if not function.is_declaration:
                     function.add_function_attribute("optsize")
-        if self.loops:
+        if self.alone:
             super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
@@ -90,7 +92,8 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
+        has_loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
+        state.library.alone = state.flags.forceinline and has_loops
         state.library.compact = self.compact
         state.flags.no_compile = True
         super().run_pass(state)
@@ -197,9 +200,10 @@ def overload(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator for what chooses, by the types of the arguments, which function is called for this one.
 
-    It may choose a kernel, another function with a choice, or a plain function, which is compiled as a part with these
-    options: `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`, and `forceinline` as for Numba's. With
-    Numba's own `overload` one more function is compiled for each choice, and again for other options of a caller.
+    It may choose a kernel, an intrinsic of Numba, another function with a choice, or a plain function, which is
+    compiled as a part with these options: `fastmath` and `allocates` are as for `opdop.kernels.caching.njit`, and
+    `forceinline` as for Numba's. With Numba's own `overload` one more function is compiled for each choice, and again
+    for other options of a caller.
     """
     options = {"fastmath": fastmath, "_nrt": allocates, "error_model": "numpy", "forceinline": forceinline}
 
@@ -211,7 +215,7 @@ def overload(
                 found = choose(*arguments, **named)
                 if found is None:
                     return None
-                self.type_of_chosen = _type_of(found, options)
+                self.type_of_chosen = _type_of(found, options, self.context)
                 return self.type_of_chosen.get_call_type(self.context, arguments, named)
 
             def get_impl_key(self, signature: Any) -> Any:
@@ -243,10 +247,12 @@ _choices: dict[Callable[..., Any], Any] = {}  # Numba's types of the functions w
 _chosen: dict[Callable[..., Any], Any] = {}  # the parts that plain functions have become
 
 
-def _type_of(found: Any, options: dict[str, Any]) -> Any:
+def _type_of(found: Any, options: dict[str, Any], context: Any) -> Any:
     """Return Numba's type of a function that was chosen."""
     if isinstance(found, Kernel):
         return found._numba_type_
+    if not inspect.isfunction(found):
+        return context.resolve_value_type(found)
     if found in _choices:
         return _choices[found]
     if found not in _chosen:

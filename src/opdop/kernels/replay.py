@@ -13,7 +13,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import clip_value
-from opdop.kernels.features import empty_common, find_common
+from opdop.kernels.features import find_common
 from opdop.kernels.lstd import bonus, kernel_radius, signal_radius
 from opdop.kernels.primal_dual import mixed, settled, tilt
 from opdop.kernels.regression import multiply
@@ -46,13 +46,13 @@ class Rows(NamedTuple):
     varphi: np.ndarray  # [d2, A]
 
 
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, fastmath=_EXACT, allocates=False)
 def record(past, entry, state, v, dr):
     """Store the evaluation with value functions v [J, H+1, S] in the past; dr > 0 folds V into left's weights."""
     J, H, d1 = state.target.shape
     d2 = state.varphi.shape[0]
     block, lane = entry // LANES, entry % LANES
-    w, u, common = np.empty(d1), np.empty(d2), empty_common(state.form, J, v.shape[2])
+    w, u, common = state.room.w[0], state.room.u[0], state.room.common
     for h in range(H):
         find_common(state.form, v, h + 1, common)
         past.signal_radius[block, h, lane] = signal_radius(state.radii, state.signal_information[h])

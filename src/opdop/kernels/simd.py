@@ -77,22 +77,14 @@ def _add_four_scaled(typing_context, source, i, s0, s1, s2, s3, target, k):
     return None
 
 
-@overload(add_four_scaled, allocates=False)
+@overload(add_four_scaled)
 def _overload_add_four_scaled(source, i, s0, s1, s2, s3, target, k):
-    return _compiled_add_four_scaled
+    return _add_four_scaled
 
 
-def _compiled_add_four_scaled(source, i, s0, s1, s2, s3, target, k):
-    _add_four_scaled(source, i, s0, s1, s2, s3, target, k)
-
-
-@overload(add_scaled, allocates=False)
+@overload(add_scaled)
 def _overload_add_scaled(source, i, scale, target, k):
-    return _compiled_add_scaled
-
-
-def _compiled_add_scaled(source, i, scale, target, k):
-    _add_scaled(source, i, scale, target, k)
+    return _add_scaled
 
 
 def _is_solid(kind, numbers, dimensions):

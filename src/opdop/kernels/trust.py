@@ -56,21 +56,35 @@ def doubted(n, state_number, mean_number, actions):
     return max(doublings(max(state_number, mean_number)) - doublings(actions * n), 0) / n
 
 
-@njit(cache=True, fastmath=False)
 def exact_doubts(number):
     """Return how much each pair is doubted, [L, S, A], from its visits [L, S, A]; an unvisited one counts as seen once.
 
     Logarithms are not rounded here: nothing is kept up to date, so that it may change with every visit.
     """
+    out = np.empty(number.shape)
+    _exact_doubts(number, out)
+    return out
+
+
+@njit(cache=True, fastmath=False, allocates=False)
+def _exact_doubts(number, out):
+    """Write the same into out [L, S, A]."""
     L, S, A = number.shape
-    out, mean = np.empty((L, S, A)), number.sum() / (L * S)
+    total = 0.0
     for k in range(L):
         for x in range(S):
-            visits = max(number[k, x].sum(), mean)
+            for a in range(A):
+                total += number[k, x, a]
+    mean = total / (L * S)
+    for k in range(L):
+        for x in range(S):
+            visits = 0.0
+            for a in range(A):
+                visits += number[k, x, a]
+            visits = max(visits, mean)
             for a in range(A):
                 n = max(number[k, x, a], 1.0)
                 out[k, x, a] = math.log2(max(visits / (A * n), 1.0)) / n
-    return out
 
 
 @njit(cache=True, fastmath=False, allocates=False)

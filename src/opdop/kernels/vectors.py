@@ -204,44 +204,48 @@ def _place(context, builder, kind, array, at, numbers):
     return builder.bitcast(first, numbers.as_pointer())
 
 
-@overload(gather, allocates=False, forceinline=True)
+# Intrinsics are called directly: a function in between would be compiled for each kind of arguments. Numba makes the
+# indices unsigned, as their types say.
+
+
+@overload(gather)
 def _overload_gather(array, count, h, a, x):
-    return lambda array, count, h, a, x: _gather(array, np.uint64(count), np.uint64(h), np.uint64(a), np.uint64(x))
+    return _gather
 
 
-@overload(where_positive, allocates=False, forceinline=True)
+@overload(where_positive)
 def _overload_where_positive(number, one, other):
-    return lambda number, one, other: _where_positive(number, one, other)  # noqa: PLW0108
+    return _where_positive
 
 
-@overload(zeros, allocates=False, forceinline=True)
+@overload(zeros)
 def _overload_zeros():
-    return lambda: _zeros()  # noqa: PLW0108
+    return _zeros
 
 
-@overload(load, allocates=False, forceinline=True)
+@overload(load)
 def _overload_load(like, array, at):
-    return lambda like, array, at: _load(like, array, np.uint64(at))
+    return _load
 
 
-@overload(load_some, allocates=False, forceinline=True)
+@overload(load_some)
 def _overload_load_some(array, at, count):
-    return lambda array, at, count: _load_some(array, np.uint64(at), np.uint64(count))
+    return _load_some
 
 
-@overload(store_some, allocates=False, forceinline=True)
+@overload(store_some)
 def _overload_store_some(array, at, value, count):
-    return lambda array, at, value, count: _store_some(array, np.uint64(at), value, np.uint64(count))
+    return _store_some
 
 
-@overload(power_of_two, allocates=False, forceinline=True)
+@overload(power_of_two)
 def _overload_power_of_two(rounded):
-    return lambda rounded: _power_of_two(rounded)  # noqa: PLW0108
+    return _power_of_two
 
 
-@overload(store, allocates=False, forceinline=True)
+@overload(store)
 def _overload_store(array, at, value):
-    return lambda array, at, value: _store(array, np.uint64(at), value)
+    return _store
 
 
 def _define(function, combine):
