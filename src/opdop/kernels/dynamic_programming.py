@@ -7,8 +7,11 @@ Transitions that are balls (`opdop.kernels.balls`) make `evaluate` and `act_gree
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import in_kernels
 from opdop.kernels.transitions import count_rows, draw, draw_next, empty_values, expect, prepare, push
@@ -38,23 +41,41 @@ def evaluate(transitions, signals, policy, v):
 @njit(cache=True, allocates=False, fastmath=False)
 def evaluate_in(transitions, signals, policy, v, ahead):
     """Evaluate as `evaluate` does; ahead [J, _BLOCK * A] is room."""
-    J, L, S, A = signals.shape
-    H, D = policy.shape[0], v.shape[1]
-    rows = count_rows(transitions)
-    for j in range(J):
-        for x in range(S):
-            v[j, H % D, x] = 0.0
-    for h in range(H - 1, -1, -1):
-        first_row = (h * S * A) % rows
-        prepare(transitions, v[:, (h + 1) % D])
-        for x in range(S):
-            if x % _BLOCK == 0:
-                expect(transitions, first_row + x * A, min(_BLOCK, S - x) * A, v[:, (h + 1) % D], ahead)
-            for j in range(J):
-                mean = 0.0
-                for a in range(A):
-                    mean += policy[h, x, a] * (signals[j, h % L, x, a] + ahead[j, x % _BLOCK * A + a])
-                v[j, h % D, x] = mean
+    H, S, _ = policy.shape
+    walk_back(_look_ahead_from_array, _average, (transitions, signals), policy, ahead, v, H, S, _BLOCK)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _look_ahead_from_array(known, h, first, last, q, v):
+    _look_ahead(known, h, first, last, q, v[:, (h + 1) % v.shape[1]])
+    return True
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _look_ahead(known, h, first, last, q, following):
+    """Write Q = signal + P V of some states into q [J, _BLOCK * A], by state; following [J, S] are the values V."""
+    transitions, signals = known
+    _, L, S, A = signals.shape
+    if first == 0:
+        prepare(transitions, following)
+    pairs = (last - first) * A
+    expect(transitions, (h * S * A) % count_rows(transitions) + first * A, pairs, following, q)
+    for j in range(signals.shape[0]):
+        signal = signals[j, h % L].reshape(S * A)[first * A : last * A]
+        for pair in range(pairs):
+            q[j, pair] += signal[pair]
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _average(policy, h, first, last, q, v):
+    """Choose a given policy [H, S, A]: V = <Q, policy>."""
+    J, D, _ = v.shape
+    for n in range(last - first):
+        for j in range(J):
+            mean = 0.0
+            for a in range(policy.shape[2]):
+                mean += policy[h, first + n, a] * q[j, n * policy.shape[2] + a]
+            v[j, h % D, first + n] = mean
 
 
 @in_kernels()
@@ -65,48 +86,56 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
     the first. Returns actions [H, S] and the values v [J, S] of stage 0 under them.
     """
     J, _, S, A = signals.shape
-    actions = np.empty((horizon, S), dtype=np.int32)
-    v, other = empty_values(transitions, J, S), empty_values(transitions, J, S)
-    q, score = np.empty((J, _BLOCK * A)), np.empty(_BLOCK * A)
-    act_greedily_in(transitions, signals, horizon, weights, second, slack, actions, v, other, q, score)
-    return actions, v if horizon % 2 == 0 else other
+    actions, score = np.empty((horizon, S), dtype=np.int32), np.empty(_BLOCK * A)
+    v = empty_values(transitions, J, S), empty_values(transitions, J, S)
+    greedy = Greedy(weights, second, slack, actions, score)
+    act_greedily_in(transitions, signals, greedy, v, np.empty((J, _BLOCK * A)))
+    return actions, v[0]
+
+
+class Greedy(NamedTuple):
+    """The choice of the best actions: see `act_greedily`."""
+
+    weights: np.ndarray  # [J]
+    second: np.ndarray  # [J]
+    slack: float
+    actions: np.ndarray  # [H, S] int32: what is chosen
+    score: np.ndarray  # [_BLOCK * A]: room for weighted sums
 
 
 @njit(cache=True, allocates=False, fastmath=False)
-def act_greedily_in(transitions, signals, horizon, weights, second, slack, actions, v, following, q, score):
-    """Do what `act_greedily` does, in given room; the values of stage 0 end in v if the horizon is even.
+def act_greedily_in(transitions, signals, greedy, v, q):
+    """Do what `act_greedily` does, in given room: v is a pair of [J, S], the first of stage 0; q is [J, _BLOCK * A]."""
+    H, S = greedy.actions.shape
+    walk_back(_look_ahead_from_pair, _choose_best, (transitions, signals), greedy, q, v, H, S, _BLOCK)
 
-    q is [J, _BLOCK * A], and score [_BLOCK * A].
-    """
-    J, L, S, A = signals.shape
-    rows = count_rows(transitions)
-    for j in range(J):
-        for x in range(S):
-            v[j, x] = 0.0
-    for h in range(horizon - 1, -1, -1):
-        v, following = following, v
-        first_row = (h * S * A) % rows
-        prepare(transitions, following)
-        for first in range(0, S, _BLOCK):
-            states = min(_BLOCK, S - first)
-            expect(transitions, first_row + first * A, states * A, following, q)
-            for pair in range(states * A):
-                score[pair] = 0.0
-            for j in range(J):
-                signal = signals[j, h % L].reshape(S * A)[first * A : (first + states) * A]
-                _add_signal(signal, weights[j], q[j], score)
-            for n in range(states):
-                a = _choose(score[n * A : (n + 1) * A], slack, q[:, n * A : (n + 1) * A], second)
-                actions[h, first + n] = a
-                for j in range(J):
-                    v[j, first + n] = q[j, n * A + a]
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _look_ahead_from_pair(known, h, first, last, q, v):
+    _look_ahead(known, h, first, last, q, v[(h + 1) % 2])
+    return True
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def _choose_best(greedy, h, first, last, q, v):
+    """Choose the best action of some states, and write its values."""
+    score, values, states = greedy.score, v[h % 2], last - first
+    A = score.shape[0] // _BLOCK
+    for pair in range(states * A):
+        score[pair] = 0.0
+    for j in range(q.shape[0]):
+        _add_weighted(q[j], greedy.weights[j], states * A, score)
+    for n in range(states):
+        a = _choose(score[n * A : (n + 1) * A], greedy.slack, q[:, n * A : (n + 1) * A], greedy.second)
+        greedy.actions[h, first + n] = a
+        for j in range(q.shape[0]):
+            values[j, first + n] = q[j, n * A + a]
 
 
 @njit(cache=True, allocates=False, fastmath={"contract"})
-def _add_signal(signal, weight, q, score):
-    """Add a signal to its expectation ahead, and its weighted value to the score; all over the same pairs."""
-    for pair in range(signal.shape[0]):
-        q[pair] += signal[pair]
+def _add_weighted(q, weight, pairs, score):
+    """Add weight times q to the score of some pairs."""
+    for pair in range(pairs):
         score[pair] += weight * q[pair]
 
 

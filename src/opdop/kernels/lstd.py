@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import average, clip_value
+from opdop.kernels.counts import average_signals, clip_value
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
 from opdop.kernels.parts import in_kernels
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
@@ -94,58 +95,74 @@ def bonus(radius, form):
 @in_kernels(forceinline=True)
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
-    J = q.shape[0]
-    _, A, S = policy.shape
+    J, H, A, S = q.shape
     d1, d2 = dimension(state.form), state.varphi.shape[0]
     parts, block = pieces(state.form, A, S)
-    room = block * A // parts
-    phi, common = np.empty((J, d1, room)), empty_common(state.form, J, S)
-    certain, forms = np.empty(room), np.empty(room)
-    w, u = np.empty((J, d1)), np.empty((J, d2))
-    _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u)
+    size = block * A // parts
+    room = Room(
+        flat_q=q.reshape(J, H, A * S),
+        phi=np.empty((J, d1, size)),
+        common=empty_common(state.form, J, S),
+        certain=np.empty(size),
+        forms=np.empty(size),
+        w=np.empty((J, d1)),
+        u=np.empty((J, d2)),
+    )
+    _evaluate_linear(state, policy, q, v, room, block)
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _evaluate_stages(state, policy, q, v, phi, common, certain, forms, w, u):
-    """Evaluate a policy; the last six arrays are room, see `evaluate_linear`."""
-    J = q.shape[0]
-    H, A, S = policy.shape
-    parts, block = pieces(state.form, A, S)
-    flat_q = q.reshape(J, H, A * S)
-    for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
+class Room(NamedTuple):
+    """What the evaluation with linear features needs beside its results; n pairs are evaluated together."""
+
+    flat_q: np.ndarray  # [J, H, A*S]: a view of q
+    phi: np.ndarray  # [J, d1, n]
+    common: np.ndarray  # of `find_common`
+    certain: np.ndarray  # [n]: bonuses of the signals
+    forms: np.ndarray  # [n]
+    w: np.ndarray  # [J, d1]
+    u: np.ndarray  # [J, d2]
+
+
+@njit(cache=True, fastmath=False, allocates=False)
+def _evaluate_linear(state, policy, q, v, room, block):
+    H, _, S = policy.shape
+    walk_back(_look_ahead_linear, average_signals, (state, room), policy, q, v, H, S, block)  # lines 3 and 12
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
+def _look_ahead_linear(data, h, first, last, q, v):
+    """Write Q of the states from first to last."""
+    state, (flat_q, phi, common, certain, forms, w, u) = data
+    J, H, A, S = q.shape
+    if first == 0:
         for j in range(J):
             multiply(state.inverse[j, h], state.target[j, h], w[j])  # line 5
             multiply(state.signal_inverse[h], state.signal_target[j, h], u[j])  # line 9
-        radius_of_signals = signal_radius(state.radii, state.signal_information[h])
         find_common(state.form, v, h + 1, common)
-        for x in range(0, S, block):
-            after = min(x + block, S)
-            pairs = (after - x) * A // parts
-            for part in range(parts):
-                first = part * S + x
-                width = state.signal_width[h, first : first + pairs]
+    radius_of_signals = signal_radius(state.radii, state.signal_information[h])
+    parts, _ = pieces(state.form, A, S)
+    pairs = (last - first) * A // parts
+    for part in range(parts):
+        at = part * S + first
+        width = state.signal_width[h, at : at + pairs]
+        for pair in range(pairs):
+            certain[pair] = bonus(radius_of_signals, width[pair])  # line 10
+        if h < H - 1:
+            integrate(state.form, v, h + 1, common, at, pairs, phi)  # line 6
+        for j in range(J):
+            values = flat_q[j, h, at : at + pairs]
+            for pair in range(pairs):
+                values[pair] = certain[pair]
+            predict(u[j], state.varphi, at, pairs, values)
+            if h < H - 1:
+                predict(w[j], phi[j], 0, pairs, values)
+                quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
+                radius = kernel_radius(state.radii, h, state.information[j, h])
                 for pair in range(pairs):
-                    certain[pair] = bonus(radius_of_signals, width[pair])  # line 10
-                if h < H - 1:
-                    integrate(state.form, v, h + 1, common, first, pairs, phi)  # line 6
-                for j in range(J):
-                    values = flat_q[j, h, first : first + pairs]
-                    for pair in range(pairs):
-                        values[pair] = certain[pair]
-                    predict(u[j], state.varphi, first, pairs, values)
-                    if h < H - 1:
-                        predict(w[j], phi[j], 0, pairs, values)
-                        quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
-                        radius = kernel_radius(state.radii, h, state.information[j, h])
-                        for pair in range(pairs):
-                            values[pair] += bonus(radius, forms[pair])  # line 7
-                    for pair in range(pairs):
-                        values[pair] = clip_value(values[pair], float(H - h))  # line 11
-            for j in range(J):
-                average(q[j, h], policy[h], x, after, v[j, h])  # line 12
+                    values[pair] += bonus(radius, forms[pair])  # line 7
+            for pair in range(pairs):
+                values[pair] = clip_value(values[pair], float(H - h))  # line 11
+    return True
 
 
 @in_kernels(forceinline=True)
@@ -207,37 +224,40 @@ def _narrow(varphi, along, growth, reach, width):
 @in_kernels(forceinline=True)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
-    _, A, S = policy.shape
-    _evaluate_pairs(state, policy, q, v, np.empty(state.quadratic.shape[2]), np.empty(A * S))
+    J, H, A, S = q.shape
+    flat_q, products, forms = q.reshape(J, H, A * S), np.empty(state.quadratic.shape[2]), np.empty(A * S)
+    _evaluate_one_hot(state, policy, q, v, flat_q, products, forms)
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
-def _evaluate_pairs(state, policy, q, v, products, forms):
-    """Evaluate a policy; products [S*(S+1)/2] and forms [A*S] are room."""
-    visits = state.visits
-    J = q.shape[0]
-    H, A, S = policy.shape
-    flat_q = q.reshape(J, H, A * S)
+@njit(cache=True, fastmath=False, allocates=False)
+def _evaluate_one_hot(state, policy, q, v, flat_q, products, forms):
+    """Evaluate a policy; flat_q [J, H, A*S] is a view of q, products [S*(S+1)/2] and forms [A*S] are room."""
+    H, _, S = policy.shape
+    data = state, flat_q, products, forms
+    walk_back(_look_ahead_one_hot, average_signals, data, policy, q, v, H, S, S)  # lines 3 and 12
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
+def _look_ahead_one_hot(data, h, first, last, q, v):
+    """Write Q of all states."""
+    state, flat_q, products, forms = data
+    visits, (J, H, pairs) = state.visits, flat_q.shape
     for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
-        for j in range(J):
-            values, ahead, sums, inverse = flat_q[j, h], v[j, h + 1], visits.sums[j, h], visits.inverse[h]
-            signal_bonus, information = state.signal_bonus[h], state.information[j, h]
-            for pair in range(A * S):
-                values[pair] = sums[pair] * inverse[pair] + signal_bonus[pair]  # lines 8 to 10
-            if h < H - 1:
-                predict(ahead, state.weights[j, h], 0, A * S, values)
-                _multiply_pairs(ahead, products)
-                for pair in range(A * S):
-                    forms[pair] = 0.0
-                predict(products, state.quadratic[j, h], 0, A * S, forms)
-                for pair in range(A * S):
-                    values[pair] += bonus(kernel_radius(state.radii, h, information[pair]), forms[pair])  # line 7
-            for pair in range(A * S):
-                values[pair] = clip_value(values[pair], float(H - h))  # line 11
-            average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
+        values, ahead, sums, inverse = flat_q[j, h], v[j, h + 1], visits.sums[j, h], visits.inverse[h]
+        signal_bonus, information = state.signal_bonus[h], state.information[j, h]
+        for pair in range(pairs):
+            values[pair] = sums[pair] * inverse[pair] + signal_bonus[pair]  # lines 8 to 10
+        if h < H - 1:
+            predict(ahead, state.weights[j, h], 0, pairs, values)
+            _multiply_pairs(ahead, products)
+            for pair in range(pairs):
+                forms[pair] = 0.0
+            predict(products, state.quadratic[j, h], 0, pairs, forms)
+            for pair in range(pairs):
+                values[pair] += bonus(kernel_radius(state.radii, h, information[pair]), forms[pair])  # line 7
+        for pair in range(pairs):
+            values[pair] = clip_value(values[pair], float(H - h))  # line 11
+    return True
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
