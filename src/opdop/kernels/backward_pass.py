@@ -4,56 +4,40 @@ It is the only one: known kernels, confidence sets, counts, least squares and pe
 
 - `look_ahead(data, h, first, last, q, v)` writes Q of the states from first to last at stage h, from the values that
   follow. It returns False if nothing is known of these states: they keep the Q and V that they have. What all states
-  of a stage share is computed when first is 0. Parts that take all states together count them from 0 to S: if first
-  may be negative for all that the compiler knows, it tests every index.
+  of a stage share is computed when first is 0.
 - `choose(chosen, h, first, last, q, v)` writes V of these states from their Q: under a given policy, or under one that
   is chosen here, such as the best one or a soft-max.
 
-What data, chosen and q are is between these two. Both are compiled into the pass, so it is written once, and exists in
-machine code once for each pair of them.
+What data, chosen, q and v are is between these two. Both are compiled into the pass, and the pass into its caller: so
+it is written once, and exists in machine code once for each pair of them.
 """
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
 
 from opdop.kernels.caching import njit
-from opdop.kernels.parts import overload
 
 
-@njit(allocates=False, forceinline=True, fastmath=False)
-def walk_back(look_ahead, choose, data, chosen, q, v, H, S, together):
-    """Write Q and V of all H stages, the last one first, for so many of the S states together; v as in `end_with_0`."""
-    end_with_0(v, H)
+@njit(allocates=False, forceinline=True, fastmath=False, alone=False)
+def walk_back(look_ahead, choose, data, chosen, q, v, end, H, together):
+    """Write Q and V of all H stages, the last one first; end [J, S] is where V_H is kept.
+
+    So many states are taken together, all states of a stage if that is None. Numba compiles only the branch that is
+    used: with one branch for both, a small stage takes a sixth longer.
+    """
+    J, S = end.shape
+    for j in range(J):
+        for x in range(S):
+            end[j, x] = 0.0
     for h in range(H - 1, -1, -1):
-        first = 0
-        while first < S:
-            last = min(first + together, S)
-            if look_ahead(data, h, first, last, q, v):
-                choose(chosen, h, first, last, q, v)
-            first = last
-
-
-def end_with_0(v, H):
-    """Write V_H = 0: values are kept for D stages, v [J, D, S], stage h at h % D; or for two, a pair of [J, S]."""
-    (_end_pair if isinstance(v, tuple) else _end_array)(v, H)
-
-
-def _end_array(v, H):
-    J, D, S = v.shape
-    d = H if H < D else H % D
-    for j in range(J):
-        for x in range(S):
-            v[j, d, x] = 0.0
-
-
-def _end_pair(v, H):
-    J, S = v[0].shape
-    for j in range(J):
-        for x in range(S):
-            v[H % 2][j, x] = 0.0
-
-
-@overload(end_with_0, allocates=False, forceinline=True)
-def _overload_end_with_0(v, H):
-    return _end_pair if isinstance(v, types.BaseTuple) else _end_array
+        if together is None:
+            if look_ahead(data, h, 0, S, q, v):
+                choose(chosen, h, 0, S, q, v)
+        else:
+            first = np.int64(0)  # not 0, a type of its own: Numba would compile the parts for both types
+            while first < S:
+                last = min(first + together, S)
+                if look_ahead(data, h, first, last, q, v):
+                    choose(chosen, h, first, last, q, v)
+                first = last

@@ -35,13 +35,13 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False, alone=True)
 def _evaluate_table(counts, policy, q, v):
-    H, _, S = policy.shape
-    walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, H, S, S)
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, v[:, H], H, None)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
 def _look_ahead_in_table(counts, h, first, last, q, v):
     visits, (J, H, _, S) = counts.visits, q.shape
     if not any_touched(visits.touched, h, 0, S):
@@ -162,13 +162,13 @@ def _insert(v, j, stage, order, h, gap, budget):
     return True
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=True)
 def _evaluate_lists(counts, policy, q, v):
-    H, _, S = policy.shape
-    walk_back(_look_ahead_in_lists, _average_touched, counts, (policy, counts.visits.touched), q, v, H, S, S)
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_lists, _average_touched, counts, (policy, counts.visits.touched), q, v, v[:, H], H, None)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
 def _look_ahead_in_lists(counts, h, first, last, q, v):
     visits, (J, H, A, S) = counts.visits, q.shape
     number, upper = visits.number, visits.upper
@@ -190,7 +190,7 @@ def _look_ahead_in_lists(counts, h, first, last, q, v):
     return True
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
 def _average_touched(chosen, h, first, last, q, v):
     """Write V = <Q, policy> where a state was visited at stage h, and H-h elsewhere, to the last bit."""
     (policy, touched), (J, H, _, S) = chosen, q.shape

@@ -29,7 +29,7 @@ _TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes 
 
 
 def njit(
-    *, cache: bool = False, allocates: bool = True, polished: bool = False, **options: Any
+    *, cache: bool = False, allocates: bool = True, polished: bool = False, alone: bool | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator `njit(**options)`, with a cache that never stops the program.
 
@@ -39,10 +39,13 @@ def njit(
     A kernel with `allocates=False` makes no array, and calls only kernels that return none. Numba then leaves out the
     counting of references, which takes about 10 ns for each array in each call and for each view: most of the time of
     a small problem. Views are free in such a kernel, and it compiles twice as fast. A `polished` kernel is optimised
-    once more when all its parts are in it.
+    once more when all its parts are in it. Where it is a part itself, `alone` says whether it is optimised before it is
+    linked into its callers; if that is not said, it is if it has loops.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
+        if alone is not None:
+            vars(function)["alone"] = alone  # which `opdop.kernels.parts` reads
         chosen = {"nogil": True, "error_model": "numpy", "_nrt": allocates, "no_cfunc_wrapper": True, **options}
         way = {"pipeline_class": Polished} if polished else {}
         compiled = as_kernel(numba.njit(**chosen, **way)(function), chosen)

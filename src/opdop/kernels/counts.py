@@ -71,13 +71,13 @@ def _overload_evaluate(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, fastmath=False)
+@njit(cache=True, allocates=False, fastmath=False, alone=True)
 def _evaluate_table(counts, policy, q, v):
-    H, _, S = policy.shape
-    walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, H, S, S)  # line 3
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, v[:, H], H, None)  # line 3
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
 def _look_ahead_in_table(counts, h, first, last, q, v):
     visits, (J, _, _, S) = counts.visits, q.shape
     if not any_touched(visits.touched, h, 0, S):
@@ -132,13 +132,13 @@ def _sum_block(like, counts, v, j, i, h, k, pair):
     return one, two
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=True)
 def _evaluate_lists(counts, policy, q, v):
-    H, _, S = policy.shape
-    walk_back(_look_ahead_in_lists, average_signals, counts, policy, q, v, H, S, _BLOCK)  # line 3
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_lists, average_signals, counts, policy, q, v, v[:, H], H, _BLOCK)  # line 3
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
 def _look_ahead_in_lists(counts, h, first, last, q, v):
     visits, (J, H, A, S) = counts.visits, q.shape
     inverse, width, doubt = visits.inverse, visits.width, visits.doubt
@@ -270,7 +270,7 @@ def _average_block(like, q, policy, x, v):
     store(v, x, mean)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
 def average_signals(policy, h, first, last, q, v):
     """Choose a given policy [H, A, S], for `walk_back`: write V = <Q, policy> of all signals at stage h."""
     for j in range(q.shape[0]):

@@ -125,11 +125,11 @@ class Room(NamedTuple):
 
 @njit(cache=True, fastmath=False, allocates=False)
 def _evaluate_linear(state, policy, q, v, room, block):
-    H, _, S = policy.shape
-    walk_back(_look_ahead_linear, average_signals, (state, room), policy, q, v, H, S, block)  # lines 3 and 12
+    H = policy.shape[0]
+    walk_back(_look_ahead_linear, average_signals, (state, room), policy, q, v, v[:, H], H, block)  # lines 3 and 12
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True, alone=False)
 def _look_ahead_linear(data, h, first, last, q, v):
     """Write Q of the states from first to last."""
     state, (flat_q, phi, common, certain, forms, w, u) = data
@@ -224,20 +224,19 @@ def _narrow(varphi, along, growth, reach, width):
 @in_kernels(forceinline=True)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
-    J, H, A, S = q.shape
-    flat_q, products, forms = q.reshape(J, H, A * S), np.empty(state.quadratic.shape[2]), np.empty(A * S)
-    _evaluate_one_hot(state, policy, q, v, flat_q, products, forms)
+    _, A, S = policy.shape
+    _evaluate_one_hot(state, policy, q, v, np.empty(state.quadratic.shape[2]), np.empty(A * S))
 
 
 @njit(cache=True, fastmath=False, allocates=False)
-def _evaluate_one_hot(state, policy, q, v, flat_q, products, forms):
-    """Evaluate a policy; flat_q [J, H, A*S] is a view of q, products [S*(S+1)/2] and forms [A*S] are room."""
-    H, _, S = policy.shape
-    data = state, flat_q, products, forms
-    walk_back(_look_ahead_one_hot, average_signals, data, policy, q, v, H, S, S)  # lines 3 and 12
+def _evaluate_one_hot(state, policy, q, v, products, forms):
+    """Evaluate a policy; products [S*(S+1)/2] and forms [A*S] are room."""
+    J, H, A, S = q.shape
+    data = state, q.reshape(J, H, A * S), products, forms
+    walk_back(_look_ahead_one_hot, average_signals, data, policy, q, v, v[:, H], H, None)  # lines 3 and 12
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True, alone=False)
 def _look_ahead_one_hot(data, h, first, last, q, v):
     """Write Q of all states."""
     state, flat_q, products, forms = data

@@ -70,7 +70,8 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
+        has_loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
+        state.library.loops = vars(state.func_id.func).get("alone", has_loops)
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]

@@ -61,11 +61,11 @@ def choose_regularised(peer, counts, played):
 @njit(cache=True, allocates=False, fastmath=False)
 def _evaluate_entropy(policy, q, v, number, rows, bonus):
     """Evaluate -log pi of a policy [H, A, S] into q [1, H, A, S] and v [1, H+1, S]; see `choose_regularised`."""
-    H, _, S = policy.shape
-    walk_back(_look_ahead_for_entropy, _average_entropy, (policy, number, rows, bonus), policy, q, v, H, S, S)
+    H = policy.shape[0]
+    walk_back(_look_ahead_for_entropy, _average_entropy, (policy, number, rows, bonus), policy, q, v, v[:, H], H, None)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
 def _look_ahead_for_entropy(data, h, first, last, q, v):
     """Write Q = -log pi + min(P V + bonus, (H-h-1) log A)."""
     (policy, number, rows, bonus), (_, H, A, S) = data, q.shape
@@ -83,7 +83,7 @@ def _look_ahead_for_entropy(data, h, first, last, q, v):
     return True
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
 def _average_entropy(policy, h, first, last, q, v):
     """Choose the given policy: V = <Q, pi>, where products are rounded before they are added."""
     _, _, A, S = q.shape

@@ -97,7 +97,7 @@ def _soft_max_of(learner):
     return Chosen(policy, policy.ravel(), q.ravel(), learner.dual, learner.step_size, empty_room(policy))
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
 def _choose_soft_max(chosen, h, first, last, q, v):
     """Choose the soft-max policy at stage h, and write V = <Q, policy>."""
     _, _, A, S = q.shape
@@ -126,12 +126,12 @@ def _evaluate_linear(data, learner):
 
 @njit(cache=True, allocates=False, fastmath=False)
 def _evaluate_linear_in(data, learner, chosen, totals, sums, weights):
-    _, H, _, S = learner.q.shape
-    given = data, learner.tops, learner.radius, totals, sums, weights
-    walk_back(_look_ahead_linear, _choose_soft_max, given, chosen, learner.q, learner.v, H, S, S)  # line 4
+    q, v, given = learner.q, learner.v, (data, learner.tops, learner.radius, totals, sums, weights)
+    H = q.shape[1]
+    walk_back(_look_ahead_linear, _choose_soft_max, given, chosen, q, v, v[:, H], H, None)  # line 4
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
 def _look_ahead_linear(given, h, first, last, q, v):
     """Write Q of stage h from regressions; totals [J, A*S], sums and weights [d] are room."""
     data, tops, radius, totals, sums, weights = given
@@ -163,12 +163,12 @@ def _evaluate_one_hot(data, learner):
 
 @njit(cache=True, allocates=False, fastmath=False)
 def _evaluate_one_hot_in(data, learner, chosen, totals):
-    _, H, _, S = learner.q.shape
-    given = data, learner.tops, learner.radius, totals
-    walk_back(_look_ahead_one_hot, _choose_soft_max, given, chosen, learner.q, learner.v, H, S, S)  # line 4
+    q, v, given = learner.q, learner.v, (data, learner.tops, learner.radius, totals)
+    H = q.shape[1]
+    walk_back(_look_ahead_one_hot, _choose_soft_max, given, chosen, q, v, v[:, H], H, None)  # line 4
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
 def _look_ahead_one_hot(given, h, first, last, q, v):
     """Write Q of stage h from counts; totals [J, A*S] is room."""
     data, tops, radius, totals = given
