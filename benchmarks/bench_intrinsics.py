@@ -62,8 +62,12 @@ def evaluating(sizes: tuple[int, int, int]) -> Twins:
 
     def version(**others: Any) -> Callable[[], Any]:
         average = compiled(counts.average, **others)
-        two = compiled(counts._evaluate_two, average=average, **others)
-        often = compiled(_evaluate_often, evaluate=compiled(counts._evaluate_table, _evaluate_two=two))
+        two = compiled(counts._evaluate_two, **others)
+        parts = {
+            "_look_ahead_in_table": compiled(counts._look_ahead_in_table, _evaluate_two=two),
+            "average_signals": compiled(counts.average_signals, average=average),
+        }
+        often = compiled(_evaluate_often, evaluate=compiled(counts._evaluate_table, **parts))
         return lambda: often(evaluator.arrays, policy, evaluator.q, evaluator.v)
 
     return version(), version(blocks=plain(_no_blocks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -83,19 +84,47 @@ def test_what_the_theory_does_not_cover_is_refused_with_what_is_missing(name: st
     assert "finitely many states" in continuous or not continuous
 
 
-def test_backward_passes_are_in_few_kernels_that_algorithms_share():
-    # A learner or planner that needs values calls one of these; it writes no recursion over the stages of its own.
+def goes_down(loop: ast.For) -> bool:
+    """Return whether a loop's range ends with the step -1, or is reversed."""
+    over = loop.iter
+    if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Name):
+        return False
+    if over.func.id == "reversed":
+        return True
+    return over.func.id in ("range", "prange") and len(over.args) == 3 and ast.unparse(over.args[2]).startswith("-")
+
+
+def loops_over_stages_downwards(source: str) -> list[str]:
+    """Return the loops that go down over h, or from H or a horizon or a number of stages."""
+    loops = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For) and goes_down(node)]
+    heads = [f"for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}" for loop in loops]
+    stage = re.compile(r"for (h|stage|step|back|t)\b|\bH\b|horizon|stages|policy\.shape\[0\]")
+    return [head for head in heads if stage.search(head)]
+
+
+def test_one_backward_pass_is_in_the_whole_package():
+    # Whoever needs values gives `walk_back` a look-ahead and a choice, and writes no recursion over the stages.
     source = Path(opdop.__file__).parent
-    loop = re.compile(r"for h in (reversed\(|range\((H|horizon|.*horizon) - 1, -1, -1\))")
-    found = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if loop.search(path.read_text())}
-    assert {each for each in found if not each.startswith("theory/")} == {
-        "kernels/dynamic_programming.py",  # known kernels and confidence sets: of a policy, and of the best one
-        "kernels/counts.py",  # counts with bonuses
-        "kernels/ball_evaluation.py",  # counts with balls
-        "kernels/lstd.py",  # least squares
-        "kernels/soft_max_loop.py",  # a policy that is chosen stage by stage within the pass
-        "kernels/regularised.py",  # the entropy of a policy, a signal that depends on the policy
+    found = {
+        path.relative_to(source).as_posix(): loops
+        for path in source.rglob("*.py")
+        if (loops := loops_over_stages_downwards(path.read_text(encoding="utf-8")))
     }
+    assert found == {"kernels/backward_pass.py": ["for h in range(H - 1, -1, -1)"]}
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for h in range(H - 1, -1, -1): pass",
+        "for h in reversed(range(4)): pass",
+        "for k in range(cmdp.horizon - 1, -1, -1): pass",
+        "for n in reversed(range(task.horizon)): pass",
+        "def f():\n    for stage in range(n, -1, -1): pass",
+    ],
+)
+def test_a_second_backward_pass_would_be_found(loop: str):
+    assert len(loops_over_stages_downwards(loop)) == 1
 
 
 def test_oppo_is_optimistic_and_nears_the_optimum_without_constraints():

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountTable, any_touched, average, blocks, by_form
+from opdop.kernels.counts import CountTable, any_touched, average_signals, blocks, by_form
 from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES
 from opdop.kernels.sorting import sort_states
@@ -34,19 +35,22 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, kind="compact", fastmath=_EXACT)
+@njit(cache=True, allocates=False, kind="compact", fastmath=False, alone=True)
 def _evaluate_table(counts, policy, q, v):
-    visits, J, (H, _, S) = counts.visits, q.shape[0], policy.shape
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, v[:, H], H, None)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+def _look_ahead_in_table(counts, h, first, last, q, v):
+    visits, (J, H, _, S) = counts.visits, q.shape
+    if not any_touched(visits.touched, h, 0, S):
+        return False
     for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):
-        if any_touched(visits.touched, h, 0, S):
-            for j in range(J):
-                if h < H - 1:
-                    sort_states(v, j, h + 1, visits.order, h)
-                _evaluate_signal(counts, q, v, j, h)
-                average(q[j, h], policy[h], 0, S, v[j, h])
+        if h < H - 1:
+            sort_states(v, j, h + 1, visits.order, h)
+        _evaluate_signal(counts, q, v, j, h)
+    return True
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -126,33 +130,42 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
             work[0, pair] += taken * value
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=True)
 def _evaluate_lists(counts, policy, q, v):
-    visits = counts.visits
-    J, (H, A, S) = q.shape[0], policy.shape
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_lists, _average_touched, counts, (policy, counts.visits.touched), q, v, v[:, H], H, None)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+def _look_ahead_in_lists(counts, h, first, last, q, v):
+    visits, (J, H, A, S) = counts.visits, q.shape
     number, upper = visits.number, visits.upper
+    k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
+    for j in range(J):
+        best = 0
+        for y in range(S):
+            if v[j, h + 1, y] > v[j, h + 1, best]:
+                best = y
+        for x in range(S):
+            if visits.touched[h, x]:
+                for a in range(A):
+                    pair = a * S + x
+                    if number[k, pair] > 0.0:
+                        ahead = 0.0
+                        if h < H - 1:
+                            ahead = _fill_list(counts, k, pair, v, j, h + 1, best) * visits.inverse[k, pair]
+                        q[j, h, a, x] = min(upper[j, m, pair] + ahead, float(H - h))
+    return True
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _average_touched(chosen, h, first, last, q, v):
+    """Write V = <Q, policy> where a state was visited at stage h, and H-h elsewhere, to the last bit."""
+    (policy, touched), (J, H, _, S) = chosen, q.shape
+    average_signals(policy, h, first, last, q, v)
     for j in range(J):
         for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):
-        k, m = stored_stage(h, number.shape[0]), stored_stage(h, upper.shape[1])
-        for j in range(J):
-            best = 0
-            for y in range(S):
-                if v[j, h + 1, y] > v[j, h + 1, best]:
-                    best = y
-            for x in range(S):
-                if visits.touched[h, x]:
-                    mean = 0.0
-                    for a in range(A):
-                        pair = a * S + x
-                        if number[k, pair] > 0.0:
-                            ahead = 0.0
-                            if h < H - 1:
-                                ahead = _fill_list(counts, k, pair, v, j, h + 1, best) * visits.inverse[k, pair]
-                            q[j, h, a, x] = min(upper[j, m, pair] + ahead, float(H - h))
-                        mean += q[j, h, a, x] * policy[h, a, x]
-                    v[j, h, x] = mean
+            v[j, h, x] = v[j, h, x] if touched[h, x] else float(H - h)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)

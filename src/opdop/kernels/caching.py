@@ -29,7 +29,13 @@ _TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes 
 
 
 def njit(
-    *, cache: bool = False, allocates: bool = True, polished: bool = False, kind: str = "", **options: Any
+    *,
+    cache: bool = False,
+    allocates: bool = True,
+    polished: bool = False,
+    kind: str = "",
+    alone: bool | None = None,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator `njit(**options)`, with a cache that never stops the program.
 
@@ -41,10 +47,13 @@ def njit(
     a small problem. Views are free in such a kernel, and it compiles twice as fast. A `polished` kernel is optimised
     once more when all its parts are in it. A kernel of kind "apart" stays a function in the kernels that call it, so
     that their loops have registers enough. So does one of kind "compact", and LLVM keeps its code short, which is
-    faster where there are few states and actions.
+    faster where there are few states and actions. `alone` says whether a part is optimised before it is linked into its
+    callers; if that is not said, it is if it is inlined by force and has loops.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
+        if alone is not None:
+            vars(function)["alone"] = alone  # which `opdop.kernels.parts` reads
         chosen = {"nogil": True, "error_model": "numpy", "_nrt": allocates, "no_cfunc_wrapper": True, **options}
         way = {"pipeline_class": Polished} if polished else {}
         compiled = as_kernel(numba.njit(**chosen, **way)(function), chosen, kind)

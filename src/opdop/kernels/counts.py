@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES
@@ -70,35 +71,36 @@ def _overload_evaluate(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=False, alone=True)
 def _evaluate_table(counts, policy, q, v):
-    visits, J, (H, _, S) = counts.visits, q.shape[0], policy.shape
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, v[:, H], H, None)  # line 3
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+def _look_ahead_in_table(counts, h, first, last, q, v):
+    visits, (J, _, _, S) = counts.visits, q.shape
+    if not any_touched(visits.touched, h, 0, S):
+        return False
     is_far = counts.seen.shape[1] * counts.seen.shape[2] > _NEAR
-    for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
-        if any_touched(visits.touched, h, 0, S):
-            if is_far:
-                _table_sum_signals(counts, h, v, visits.work)
-            for j in range(0, J, 2):  # two signals at a time: each count is read and converted once for both
-                i = min(j + 1, J - 1)
-                spans = _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
-                _evaluate_two(counts, policy, q, v, j, i, h, spans, is_far)
+    if is_far:
+        _table_sum_signals(counts, h, v, visits.work)
+    for j in range(0, J, 2):  # two signals at a time: each count is read and converted once for both
+        i = min(j + 1, J - 1)
+        spans = _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
+        _evaluate_two(counts, q, v, j, i, h, spans, is_far)
+    return True
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_two(counts, policy, q, v, j, i, h, spans, is_summed):
-    """Evaluate signals j and i at stage h; their sums are in work already, or are computed here."""
-    pairs, S = counts.seen.shape[2], policy.shape[2]
+def _evaluate_two(counts, q, v, j, i, h, spans, is_summed):
+    """Write Q of signals j and i at stage h; their sums are in work already, or are computed here."""
+    pairs = counts.seen.shape[2]
     whole, end = blocks(pairs)
     for pair in range(0, whole, LANES):
         _evaluate_block(zeros(), counts, q, v, j, i, h, spans, is_summed, min(pair, end))
     for pair in range(whole, pairs):
         _evaluate_block(0.0, counts, q, v, j, i, h, spans, is_summed, pair)
-    average(q[j, h], policy[h], 0, S, v[j, h])  # line 8
-    if i > j:
-        average(q[i, h], policy[h], 0, S, v[i, h])
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
@@ -130,38 +132,39 @@ def _sum_block(like, counts, v, j, i, h, k, pair):
     return one, two
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=True)
 def _evaluate_lists(counts, policy, q, v):
-    visits, J, (H, A, S) = counts.visits, q.shape[0], policy.shape
-    number, inverse, width, totals = visits.number, visits.inverse, visits.width, visits.work
-    doubt, spans = visits.doubt, visits.spans
-    for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
-        k = stored_stage(h, number.shape[0])
-        radius, top = visits.radii[h], float(H - h)
+    H = policy.shape[0]
+    walk_back(_look_ahead_in_lists, average_signals, counts, policy, q, v, v[:, H], H, _BLOCK)  # line 3
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+def _look_ahead_in_lists(counts, h, first, last, q, v):
+    visits, (J, H, A, S) = counts.visits, q.shape
+    inverse, width, doubt = visits.inverse, visits.width, visits.doubt
+    totals, spans = visits.work, visits.spans
+    if first == 0:
         for j in range(J):
             spans[j] = _doubted_span(visits, v, j, h)
-        for first in range(0, S, _BLOCK):
-            last = min(first + _BLOCK, S)
-            if any_touched(visits.touched, h, first, last):
-                for a in range(A):
-                    pairs = slice(a * S + first, a * S + last)
-                    _sum_listed(counts, h, a * S + first, last - first, v, totals)
-                    for j in range(J):
-                        _estimate_pairs(
-                            totals[j, pairs],
-                            inverse[k, pairs],
-                            width[k, pairs],
-                            doubt[k, pairs],
-                            radius,
-                            spans[j],
-                            top,
-                            q[j, h, a, first:last],
-                        )
-                for j in range(J):
-                    average(q[j, h], policy[h], first, last, v[j, h])  # line 8
+    if not any_touched(visits.touched, h, first, last):
+        return False
+    k = stored_stage(h, visits.number.shape[0])
+    radius, top = visits.radii[h], float(H - h)
+    for a in range(A):
+        pairs = slice(a * S + first, a * S + last)
+        _sum_listed(counts, h, a * S + first, last - first, v, totals)
+        for j in range(J):
+            _estimate_pairs(
+                totals[j, pairs],
+                inverse[k, pairs],
+                width[k, pairs],
+                doubt[k, pairs],
+                radius,
+                spans[j],
+                top,
+                q[j, h, a, first:last],
+            )
+    return True
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
@@ -266,6 +269,13 @@ def _average_block(q, policy, x, count, v):
         mean = mean + load_some(q, at, count) * load_some(policy, at, count)  # line 8
         at += np.uint64(q.shape[1])
     store_some(v, x, mean, count)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def average_signals(policy, h, first, last, q, v):
+    """Choose a given policy [H, A, S], for `walk_back`: write V = <Q, policy> of all signals at stage h."""
+    for j in range(q.shape[0]):
+        average(q[j, h], policy[h], first, last, v[j, h])
 
 
 def sum_signals(counts, h, v, totals):

@@ -7,8 +7,11 @@ Transitions that are balls (`opdop.kernels.balls`) make `evaluate` and `act_gree
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import in_kernels
 from opdop.kernels.transitions import count_rows, draw, draw_next, empty_values, expect, prepare, push
@@ -31,30 +34,57 @@ def evaluate(transitions, signals, policy, v):
     D = H + 1 keeps every stage (v[:, h] is stage h); D = 2 keeps only what the recursion needs, and stage 0
     ends in v[:, 0].
     """
-    J, _, _, A = signals.shape
-    evaluate_in(transitions, for_reading(signals), for_reading(policy), v, np.empty((J, _BLOCK * A)))
+    J, L, S, A = signals.shape
+    by_pair = for_reading(signals).reshape(J, L, S * A)
+    evaluate_in(transitions, by_pair, for_reading(policy), v, np.empty((J, _BLOCK * A)))
 
 
 @njit(cache=True, allocates=False, fastmath=False)
-def evaluate_in(transitions, signals, policy, v, ahead):
-    """Evaluate as `evaluate` does; ahead [J, _BLOCK * A] is room."""
-    J, L, S, A = signals.shape
+def evaluate_in(transitions, signals, policy, v, q):
+    """Evaluate as `evaluate` does, but signals are [J, L, S*A]; q [J, _BLOCK * A] is room."""
     H, D = policy.shape[0], v.shape[1]
-    rows = count_rows(transitions)
+    walk_back(_look_ahead_in_array, _average, (transitions, signals), policy, q, v, v[:, H % D], H, _BLOCK)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _look_ahead_in_array(known, h, first, last, q, v):
+    transitions, signals = known
+    _look_ahead(transitions, signals, h, first, last, q, v[:, (h + 1) % v.shape[1]])
+    return True
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _look_ahead_in_pair(known, h, first, last, q, v):
+    transitions, signals = known
+    _look_ahead(transitions, signals, h, first, last, q, v[(h + 1) % 2])
+    return True
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _look_ahead(transitions, signals, h, first, last, q, following):
+    """Write Q = signal + P V of some states into q [J, _BLOCK * A], by state; following [J, S] are the values V."""
+    J, L, pairs = signals.shape
+    A = q.shape[1] // _BLOCK
+    if first == 0:
+        prepare(transitions, following)
+    some = (last - first) * A
+    expect(transitions, (h * pairs) % count_rows(transitions) + first * A, some, following, q)
+    stage, at = h % L, np.uint64(first * A)
     for j in range(J):
-        for x in range(S):
-            v[j, H % D, x] = 0.0
-    for h in range(H - 1, -1, -1):
-        first_row = (h * S * A) % rows
-        prepare(transitions, v[:, (h + 1) % D])
-        for x in range(S):
-            if x % _BLOCK == 0:
-                expect(transitions, first_row + x * A, min(_BLOCK, S - x) * A, v[:, (h + 1) % D], ahead)
-            for j in range(J):
-                mean = 0.0
-                for a in range(A):
-                    mean += policy[h, x, a] * (signals[j, h % L, x, a] + ahead[j, x % _BLOCK * A + a])
-                v[j, h % D, x] = mean
+        for pair in range(np.uint64(some)):  # unsigned: Numba tests whether a signed index is negative
+            q[j, pair] += signals[j, stage, at + pair]
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _average(policy, h, first, last, q, v):
+    """Choose a given policy [H, S, A]: V = <Q, policy>."""
+    values, A = v[:, h % v.shape[1]], policy.shape[2]
+    for n in range(last - first):
+        for j in range(q.shape[0]):
+            mean = 0.0
+            for a in range(A):
+                mean += policy[h, first + n, a] * q[j, n * A + a]
+            values[j, first + n] = mean
 
 
 @in_kernels()
@@ -64,65 +94,66 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
     Among the actions within `slack` of the best, the one with the largest `second` weighted sum is taken, then
     the first. Returns actions [H, S] and the values v [J, S] of stage 0 under them.
     """
-    J, _, S, A = signals.shape
-    actions = np.empty((horizon, S), dtype=np.int32)
-    v, other = empty_values(transitions, J, S), empty_values(transitions, J, S)
-    q, score = np.empty((J, _BLOCK * A)), np.empty(_BLOCK * A)
-    act_greedily_in(transitions, signals, horizon, weights, second, slack, actions, v, other, q, score)
-    return actions, v if horizon % 2 == 0 else other
-
-
-@njit(cache=True, allocates=False, fastmath=False)
-def act_greedily_in(transitions, signals, horizon, weights, second, slack, actions, v, following, q, score):
-    """Do what `act_greedily` does, in given room; the values of stage 0 end in v if the horizon is even.
-
-    q is [J, _BLOCK * A], and score [_BLOCK * A].
-    """
     J, L, S, A = signals.shape
-    rows = count_rows(transitions)
-    for j in range(J):
-        for x in range(S):
-            v[j, x] = 0.0
-    for h in range(horizon - 1, -1, -1):
-        v, following = following, v
-        first_row = (h * S * A) % rows
-        prepare(transitions, following)
-        for first in range(0, S, _BLOCK):
-            states = min(_BLOCK, S - first)
-            expect(transitions, first_row + first * A, states * A, following, q)
-            for pair in range(states * A):
-                score[pair] = 0.0
-            for j in range(J):
-                signal = signals[j, h % L].reshape(S * A)[first * A : (first + states) * A]
-                _add_signal(signal, weights[j], q[j], score)
-            for n in range(states):
-                a = _choose(score[n * A : (n + 1) * A], slack, q[:, n * A : (n + 1) * A], second)
-                actions[h, first + n] = a
-                for j in range(J):
-                    v[j, first + n] = q[j, n * A + a]
+    by_pair = signals.reshape(J, L, S * A)
+    actions, score = np.empty((horizon, S), dtype=np.int32), np.empty(_BLOCK * A)
+    v, other, q = empty_values(transitions, J, S), empty_values(transitions, J, S), np.empty((J, _BLOCK * A))
+    act_greedily_in(transitions, by_pair, weights, second, slack, actions, v, other, q, score)
+    return actions, v
 
 
-@njit(cache=True, allocates=False, fastmath={"contract"})
-def _add_signal(signal, weight, q, score):
-    """Add a signal to its expectation ahead, and its weighted value to the score; all over the same pairs."""
-    for pair in range(signal.shape[0]):
-        q[pair] += signal[pair]
-        score[pair] += weight * q[pair]
+class Greedy(NamedTuple):
+    """The choice of the best actions: see `act_greedily`."""
+
+    weights: np.ndarray  # [J]
+    second: np.ndarray  # [J]
+    slack: float
+    actions: np.ndarray  # [H, S] int32: what is chosen
+    score: np.ndarray  # [_BLOCK * A]: room for weighted sums
 
 
 @njit(cache=True, allocates=False, fastmath=False)
-def _choose(score, slack, q, second):
-    """Return the action with the largest score [A]; among those within `slack` of it, the best for `second`."""
-    best, chosen = score[0], 0
-    for a in range(1, score.shape[0]):
-        if score[a] > best:
-            best, chosen = score[a], a
+def act_greedily_in(transitions, signals, weights, second, slack, actions, v, other, q, score):
+    """Do what `act_greedily` does, with signals [J, L, S*A], in given room: v and other [J, S], q [J, _BLOCK * A].
+
+    The values of stage 0 end in v.
+    """
+    H, stages = actions.shape[0], (v, other)
+    greedy = Greedy(weights, second, slack, actions, score)
+    walk_back(_look_ahead_in_pair, _choose_best, (transitions, signals), greedy, q, stages, stages[H % 2], H, _BLOCK)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"}, alone=False)
+def _choose_best(greedy, h, first, last, q, v):
+    """Choose the best action of some states, and write its values."""
+    score, values, J, states = greedy.score, v[h % 2], q.shape[0], last - first
+    A = score.shape[0] // _BLOCK
+    for pair in range(states * A):
+        score[pair] = 0.0
+    for j in range(J):
+        weight = greedy.weights[j]
+        for pair in range(states * A):
+            score[pair] += weight * q[j, pair]
+    for n in range(states):
+        a = _choose(score, n * A, A, greedy.slack, q, greedy.second)
+        greedy.actions[h, first + n] = a
+        for j in range(J):
+            values[j, first + n] = q[j, n * A + a]
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def _choose(score, first, A, slack, q, second):
+    """Return the action with the largest of the A scores from `first` on; of those within `slack`, the best second."""
+    best, chosen = score[first], 0
+    for a in range(1, A):
+        if score[first + a] > best:
+            best, chosen = score[first + a], a
     best_second = -np.inf
-    for a in range(score.shape[0]):
-        if score[a] >= best - slack:
+    for a in range(A):
+        if score[first + a] >= best - slack:
             total = 0.0
             for j in range(second.shape[0]):
-                total += second[j] * q[j, a]
+                total += second[j] * q[j, first + a]
             if total > best_second:
                 chosen, best_second = a, total
     return chosen

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import average, clip_value
+from opdop.kernels.counts import average_signals, clip_value
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import Visits, count_pairs
@@ -143,49 +144,51 @@ def bonus(radius, form):
     return radius * math.sqrt(max(form, 0.0))  # lines 7 and 10
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def evaluate_linear(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
+    J, H, A, S = q.shape
+    data = state, q.reshape(J, H, A * S)
+    block = pieces(state.form, A, S)[1]
+    walk_back(_look_ahead_linear, average_signals, data, policy, q, v, v[:, H], H, block)  # lines 3 and 12
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True, alone=False)
+def _look_ahead_linear(data, h, first, last, q, v):
+    """Write Q of the states from first to last."""
+    state, flat_q = data
     room = state.room
     phi, common, certain, forms, w, u = room.phi, room.common, room.certain, room.forms, room.w, room.u
-    J = q.shape[0]
-    H, A, S = policy.shape
-    parts, block = pieces(state.form, A, S)
-    flat_q = q.reshape(J, H, A * S)
-    for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
+    J, H, A, S = q.shape
+    if first == 0:
         for j in range(J):
             multiply(state.inverse[j, h], state.target[j, h], w[j])  # line 5
             multiply(state.signal_inverse[h], state.signal_target[j, h], u[j])  # line 9
-        radius_of_signals = signal_radius(state.radii, state.signal_information[h])
         find_common(state.form, v, h + 1, common)
-        for x in range(0, S, block):
-            after = min(x + block, S)
-            pairs = (after - x) * A // parts
-            for part in range(parts):
-                first = part * S + x
-                width = state.signal_width[h, first : first + pairs]
+    radius_of_signals = signal_radius(state.radii, state.signal_information[h])
+    parts, _ = pieces(state.form, A, S)
+    pairs = (last - first) * A // parts
+    for part in range(parts):
+        at = part * S + first
+        width = state.signal_width[h, at : at + pairs]
+        for pair in range(pairs):
+            certain[pair] = bonus(radius_of_signals, width[pair])  # line 10
+        if h < H - 1:
+            integrate(state.form, v, h + 1, common, at, pairs, phi)  # line 6
+        for j in range(J):
+            values = flat_q[j, h, at : at + pairs]
+            for pair in range(pairs):
+                values[pair] = certain[pair]
+            predict(u[j], state.varphi, at, pairs, values)
+            if h < H - 1:
+                predict(w[j], phi[j], 0, pairs, values)
+                quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
+                radius = kernel_radius(state.radii, h, state.information[j, h])
                 for pair in range(pairs):
-                    certain[pair] = bonus(radius_of_signals, width[pair])  # line 10
-                if h < H - 1:
-                    integrate(state.form, v, h + 1, common, first, pairs, phi)  # line 6
-                for j in range(J):
-                    values = flat_q[j, h, first : first + pairs]
-                    for pair in range(pairs):
-                        values[pair] = certain[pair]
-                    predict(u[j], state.varphi, first, pairs, values)
-                    if h < H - 1:
-                        predict(w[j], phi[j], 0, pairs, values)
-                        quadratic_forms(state.inverse[j, h], phi[j], pairs, forms)
-                        radius = kernel_radius(state.radii, h, state.information[j, h])
-                        for pair in range(pairs):
-                            values[pair] += bonus(radius, forms[pair])  # line 7
-                    for pair in range(pairs):
-                        values[pair] = clip_value(values[pair], float(H - h))  # line 11
-            for j in range(J):
-                average(q[j, h], policy[h], x, after, v[j, h])  # line 12
+                    values[pair] += bonus(radius, forms[pair])  # line 7
+            for pair in range(pairs):
+                values[pair] = clip_value(values[pair], float(H - h))  # line 11
+    return True
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)
@@ -236,34 +239,36 @@ def _narrow(varphi, along, growth, reach, width):
         width[pair] -= reach[pair] * reach[pair] * scale
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False)
+@njit(cache=True, fastmath=False, allocates=False)
 def evaluate_one_hot(state, policy, q, v):
     """Evaluate policy [H, A, S] into q [J, H, A, S] and v [J, H+1, S]."""
+    J, H, A, S = q.shape
+    data = state, q.reshape(J, H, A * S)
+    walk_back(_look_ahead_one_hot, average_signals, data, policy, q, v, v[:, H], H, None)  # lines 3 and 12
+
+
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True, alone=False)
+def _look_ahead_one_hot(data, h, first, last, q, v):
+    """Write Q of all states."""
+    state, flat_q = data
     products, forms = state.room.products, state.room.forms
-    visits = state.visits
-    J = q.shape[0]
-    H, A, S = policy.shape
-    flat_q = q.reshape(J, H, A * S)
+    visits, (J, H, pairs) = state.visits, flat_q.shape
     for j in range(J):
-        for x in range(S):
-            v[j, H, x] = 0.0
-    for h in range(H - 1, -1, -1):  # line 3
-        for j in range(J):
-            values, ahead, sums, inverse = flat_q[j, h], v[j, h + 1], visits.sums[j, h], visits.inverse[h]
-            signal_bonus, information = state.signal_bonus[h], state.information[j, h]
-            for pair in range(A * S):
-                values[pair] = sums[pair] * inverse[pair] + signal_bonus[pair]  # lines 8 to 10
-            if h < H - 1:
-                predict(ahead, state.weights[j, h], 0, A * S, values)
-                _multiply_pairs(ahead, products)
-                for pair in range(A * S):
-                    forms[pair] = 0.0
-                predict(products, state.quadratic[j, h], 0, A * S, forms)
-                for pair in range(A * S):
-                    values[pair] += bonus(kernel_radius(state.radii, h, information[pair]), forms[pair])  # line 7
-            for pair in range(A * S):
-                values[pair] = clip_value(values[pair], float(H - h))  # line 11
-            average(q[j, h], policy[h], 0, S, v[j, h])  # line 12
+        values, ahead, sums, inverse = flat_q[j, h], v[j, h + 1], visits.sums[j, h], visits.inverse[h]
+        signal_bonus, information = state.signal_bonus[h], state.information[j, h]
+        for pair in range(pairs):
+            values[pair] = sums[pair] * inverse[pair] + signal_bonus[pair]  # lines 8 to 10
+        if h < H - 1:
+            predict(ahead, state.weights[j, h], 0, pairs, values)
+            _multiply_pairs(ahead, products)
+            for pair in range(pairs):
+                forms[pair] = 0.0
+            predict(products, state.quadratic[j, h], 0, pairs, forms)
+            for pair in range(pairs):
+                values[pair] += bonus(kernel_radius(state.radii, h, information[pair]), forms[pair])  # line 7
+        for pair in range(pairs):
+            values[pair] = clip_value(values[pair], float(H - h))  # line 11
+    return True
 
 
 @njit(cache=True, fastmath=_EXACT, allocates=False)

@@ -93,7 +93,8 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         has_loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
-        state.library.alone = state.flags.forceinline and has_loops
+        alone = state.flags.forceinline and has_loops
+        state.library.alone = vars(state.func_id.func).get("alone", alone)
         state.library.compact = self.compact
         state.flags.no_compile = True
         super().run_pass(state)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.evaluators import evaluate
 from opdop.kernels.loops import average_start
@@ -52,31 +53,42 @@ def choose_regularised(peer, counts, played):
             moved = (1.0 - eta * tau) * peer.dual[i] + eta * (peer.thresholds[i] - peer.estimates[1 + i])
             peer.dual[i] = min(max(moved, 0.0), peer.dual_bound)
     evaluate(counts, peer.policy, peer.q[:J], peer.v[:J])
-    _evaluate_entropy(counts, peer)
+    visits = counts.visits
+    _evaluate_entropy(peer.policy, peer.q[J:], peer.v[J:], visits.number, peer.rows, peer.entropy_bonus)
     average_start(peer.v[:J], peer.initial, peer.estimates)
 
 
-@njit(cache=True, fastmath=False)
-def _evaluate_entropy(counts, peer):
-    """Write Q = -log pi + min(P V + bonus, (H-h-1) log A) and V = <Q, pi> of the entropy, the last signal."""
-    H, A, S = peer.policy.shape
-    q, v, number, rows = peer.q[-1], peer.v[-1], counts.visits.number, peer.rows
-    L = number.shape[0]
+@njit(cache=True, allocates=False, fastmath=False)
+def _evaluate_entropy(policy, q, v, number, rows, bonus):
+    """Evaluate -log pi of a policy [H, A, S] into q [1, H, A, S] and v [1, H+1, S]; see `choose_regularised`."""
+    H = policy.shape[0]
+    walk_back(_look_ahead_for_entropy, _average_entropy, (policy, number, rows, bonus), policy, q, v, v[:, H], H, None)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _look_ahead_for_entropy(data, h, first, last, q, v):
+    """Write Q = -log pi + min(P V + bonus, (H-h-1) log A)."""
+    (policy, number, rows, bonus), (_, H, A, S) = data, q.shape
+    k, top = h % number.shape[0], (H - h - 1) * math.log(A)
     for x in range(S):
-        v[H, x] = 0.0
-    for h in range(H - 1, -1, -1):
-        k, top = h % L, (H - h - 1) * math.log(A)
-        for x in range(S):
-            mean = 0.0
-            for a in range(A):
-                n = number[k, a * S + x]
-                ahead = top
-                if n > 0.0 and h < H - 1:
-                    row, total = (k * S + x) * A + a, 0.0
-                    for y in range(S):
-                        total += rows[row, y] * v[h + 1, y]
-                    ahead = min(total + peer.entropy_bonus / math.sqrt(n), top)
-                likely = peer.policy[h, a, x]
-                q[h, a, x] = ahead - math.log(likely)
-                mean += likely * q[h, a, x]
-            v[h, x] = mean
+        for a in range(A):
+            n = number[k, a * S + x]
+            ahead = top
+            if n > 0.0 and h < H - 1:
+                row, total = (k * S + x) * A + a, 0.0
+                for y in range(S):
+                    total += rows[row, y] * v[0, h + 1, y]
+                ahead = min(total + bonus / math.sqrt(n), top)
+            q[0, h, a, x] = ahead - math.log(policy[h, a, x])
+    return True
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _average_entropy(policy, h, first, last, q, v):
+    """Choose the given policy: V = <Q, pi>, where products are rounded before they are added."""
+    _, _, A, S = q.shape
+    for x in range(S):
+        mean = 0.0
+        for a in range(A):
+            mean += policy[h, a, x] * q[0, h, a, x]
+        v[0, h, x] = mean

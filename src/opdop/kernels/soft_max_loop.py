@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels import counts as counting
+from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
-from opdop.kernels.counts import CountLists, CountTable, average, sum_signals
+from opdop.kernels.counts import CountLists, CountTable, average_signals, sum_signals
 from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
-from opdop.kernels.parts import overload
+from opdop.kernels.parts import in_kernels, overload
 from opdop.kernels.primal_dual import empty_room, improve_stage, update_dual
 from opdop.kernels.regression import multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import stored_stage
@@ -64,28 +65,7 @@ def _is_regressions(data):
     return getattr(data, "instance_class", type(data)) is Regressions
 
 
-def estimate_stage(data, learner, h, totals):
-    """Write Q of stage h from the data and V of the next stage; totals [J, A*S] is room for sums."""
-    (_regress_stage if _is_regressions(data) else _one_hot_stage)(data, learner, h, totals)
-
-
-def _regress_stage(data, learner, h, totals):
-    _linear_stage(
-        data.phi,
-        data.target,
-        data.successors,
-        data.inverse,
-        data.width,
-        learner.q,
-        learner.v,
-        learner.tops[h],
-        learner.radius,
-        h,
-        totals,
-    )
-
-
-@njit(cache=True, fastmath=_EXACT)
+@njit(cache=True, allocates=False, fastmath=_EXACT)
 def _dot(one, two):
     """Return the product of two vectors, in four sums that do not wait for each other."""
     whole = one.shape[0] - one.shape[0] % 4
@@ -100,60 +80,107 @@ def _dot(one, two):
     return (a + b) + (c + d)
 
 
-@njit(cache=True, fastmath=_EXACT)
-def _linear_stage(phi, target, successors, inverse, widths, all_q, v, top, radius, h, totals):
-    """Take the arrays one by one: handing over all of both tuples takes longer than the stage itself."""
-    J, H, A, S = all_q.shape
-    d, pairs = phi.shape
-    k = stored_stage(h, inverse.shape[0])
-    sums, weights = np.empty(d), np.empty(d)
-    width = widths[k]
+class Chosen(NamedTuple):
+    """The soft-max of Q_r + Y Q_g, which is chosen stage by stage, and room for it."""
+
+    policy: np.ndarray  # [H, A, S]: what is chosen
+    flat_policy: np.ndarray  # [H*A*S]: a view of it
+    flat_q: np.ndarray  # [J*H*A*S]: a view of Q
+    dual: np.ndarray  # [1]: Y
+    step_size: float  # alpha
+    room: np.ndarray  # of `improve_stage`
+
+
+@in_kernels()
+def _soft_max_of(learner):
+    policy, q = learner.policy, learner.q
+    return Chosen(policy, policy.ravel(), q.ravel(), learner.dual, learner.step_size, empty_room(policy))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+def _choose_soft_max(chosen, h, first, last, q, v):
+    """Choose the soft-max policy at stage h, and write V = <Q, policy>."""
+    _, _, A, S = q.shape
+    # A step from the uniform policy, which a mixing of 1 gives, is the soft-max.
+    improve_stage(
+        chosen.flat_policy, chosen.flat_q, chosen.dual, chosen.step_size, 1.0, h, A, S, chosen.room
+    )  # line 10
+    average_signals(chosen.policy, h, 0, S, q, v)  # lines 11 and 12
+
+
+def evaluate_softly(data, learner):
+    """Write Q, the soft-max policy of Q_r + Y Q_g, and V of all stages, backwards."""
+    (_evaluate_linear if _is_regressions(data) else _evaluate_one_hot)(data, learner)
+
+
+@overload(evaluate_softly)
+def _overload_evaluate_softly(data, learner):
+    return _evaluate_linear if _is_regressions(data) else _evaluate_one_hot
+
+
+@in_kernels()
+def _evaluate_linear(data, learner):
+    J, (d, pairs) = learner.q.shape[0], data.phi.shape
+    _evaluate_linear_in(data, learner, _soft_max_of(learner), np.empty((J, pairs)), np.empty(d), np.empty(d))
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def _evaluate_linear_in(data, learner, chosen, totals, sums, weights):
+    q, v, given = learner.q, learner.v, (data, learner.tops, learner.radius, totals, sums, weights)
+    H = q.shape[1]
+    walk_back(_look_ahead_linear, _choose_soft_max, given, chosen, q, v, v[:, H], H, None)  # line 4
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+def _look_ahead_linear(given, h, first, last, q, v):
+    """Write Q of stage h from regressions; totals [J, A*S], sums and weights [d] are room."""
+    data, tops, radius, totals, sums, weights = given
+    (J, H, A, S), (d, pairs) = q.shape, data.phi.shape
+    k, top = stored_stage(h, data.inverse.shape[0]), tops[h]
+    width = data.width[k]
     for j in range(J):
         for i in range(d):
-            sums[i] = target[j, k, i]
+            sums[i] = data.target[j, k, i]
         if h < H - 1:
             for i in range(d):
-                sums[i] += _dot(successors[k, i], v[j, h + 1])
-        multiply(inverse[k], sums, weights)  # lines 6 and 7
+                sums[i] += _dot(data.successors[k, i], v[j, h + 1])
+        multiply(data.inverse[k], sums, weights)  # lines 6 and 7
         predicted = totals[j]
         for pair in range(pairs):
             predicted[pair] = 0.0
-        predict(weights, phi, 0, pairs, predicted)
-        q = all_q[j, h].reshape(A * S)
+        predict(weights, data.phi, 0, pairs, predicted)
+        values = q[j, h].reshape(A * S)
         for pair in range(pairs):
-            q[pair] = min(predicted[pair] + radius * width[pair], top)  # lines 8 and 9
+            values[pair] = min(predicted[pair] + radius * width[pair], top)  # lines 8 and 9
+    return True
 
 
-@njit(cache=True, fastmath=_EXACT)
-def _one_hot_stage(data, learner, h, totals):
+@in_kernels()
+def _evaluate_one_hot(data, learner):
     J, _, A, S = learner.q.shape
-    visits, pairs = data.visits, A * S
-    k = stored_stage(h, visits.number.shape[0])
-    sum_signals(data, h, learner.v, totals)
-    top, width, inverse = learner.tops[h], visits.width[k], visits.inverse[k]
+    _evaluate_one_hot_in(data, learner, _soft_max_of(learner), np.empty((J, A * S)))
+
+
+@njit(cache=True, allocates=False, fastmath=False)
+def _evaluate_one_hot_in(data, learner, chosen, totals):
+    q, v, given = learner.q, learner.v, (data, learner.tops, learner.radius, totals)
+    H = q.shape[1]
+    walk_back(_look_ahead_one_hot, _choose_soft_max, given, chosen, q, v, v[:, H], H, None)  # line 4
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+def _look_ahead_one_hot(given, h, first, last, q, v):
+    """Write Q of stage h from counts; totals [J, A*S] is room."""
+    data, tops, radius, totals = given
+    visits, (J, _, A, S) = data.visits, q.shape
+    k, top, pairs = stored_stage(h, visits.number.shape[0]), tops[h], A * S
+    sum_signals(data, h, v, totals)
+    width, inverse = visits.width[k], visits.inverse[k]
     for j in range(J):
-        q, sums = learner.q[j, h].reshape(pairs), totals[j]
+        values, sums = q[j, h].reshape(pairs), totals[j]
         for pair in range(pairs):
-            q[pair] = min(sums[pair] * inverse[pair] + learner.radius * width[pair], top)  # lines 6 to 9
-
-
-@overload(estimate_stage, forceinline=True)
-def _overload_estimate_stage(data, learner, h, totals):
-    return _regress_stage if _is_regressions(data) else _one_hot_stage
-
-
-@njit(cache=True, fastmath=_EXACT)
-def evaluate_softly(data, learner):
-    """Write Q, the soft-max policy of Q_r + Y Q_g, and V of all stages, backwards."""
-    J, H, A, S = learner.q.shape
-    totals, room = np.empty((J, A * S)), empty_room(learner.policy)
-    policy, q = learner.policy.ravel(), learner.q.ravel()
-    for h in range(H - 1, -1, -1):  # line 4
-        estimate_stage(data, learner, h, totals)
-        # A step from the uniform policy, which a mixing of 1 gives, is the soft-max.
-        improve_stage(policy, q, learner.dual, learner.step_size, 1.0, h, A, S, room)  # line 10
-        for j in range(J):
-            average(learner.q[j, h], learner.policy[h], 0, S, learner.v[j, h])  # lines 11 and 12
+            values[pair] = min(sums[pair] * inverse[pair] + radius * width[pair], top)  # lines 6 to 9
+    return True
 
 
 def observe(data, states, actions, observed):

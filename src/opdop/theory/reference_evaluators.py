@@ -2,6 +2,8 @@
 
 It keeps plain sums of every episode, inverts whole matrices, and has its own radii (`reference_radii`). So the check
 finds a learner whose data, order of steps, clip or bonus is wrong.
+
+Each stage is checked given the learner's own values of the next one: there is no second backward pass here.
 """
 
 from __future__ import annotations
