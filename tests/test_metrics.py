@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,7 +116,7 @@ def test_history_holds_the_chosen_episodes_and_the_sums_of_all(
     n, I = len(totals), len(thresholds)
     recorder = Recorder(thresholds, best, planned, records)
     record(recorder, case, sizes)
-    history = recorder.history()
+    history = pl.DataFrame(recorder.history())
 
     kept = set(recorded_episodes(planned, records).tolist())
     last, every = max(kept), max(planned // records, 1)
@@ -154,7 +155,7 @@ def test_history_does_not_depend_on_the_pieces(case: tuple[Array, float, Array],
     one, two = recorders[0].state(), recorders[1].state()
     for name in one:
         assert one[name].tobytes() == two[name].tobytes(), name
-    assert recorders[0].history().equals(recorders[1].history())
+    assert pl.DataFrame(recorders[0].history()).equals(pl.DataFrame(recorders[1].history()))
 
 
 @given(st.integers(1, 10**9), st.integers(2, 3000))
@@ -185,8 +186,8 @@ def test_an_unmeasured_episode_has_the_values_measured_last(
     with_gaps, filled = (Recorder(thresholds, best, n, 2 * n + 2) for _ in range(2))
     record(with_gaps, (gaps, best, thresholds), sizes)
     record(filled, (totals[source], best, thresholds), sizes)
-    assert with_gaps.history().equals(filled.history())
-    assert len(with_gaps.history()) == n
+    assert pl.DataFrame(with_gaps.history()).equals(pl.DataFrame(filled.history()))
+    assert len(with_gaps.history()["episode"]) == n
 
 
 @given(measured(), st.integers(1, 39), st.lists(st.integers(1, 7), min_size=1))
@@ -210,7 +211,7 @@ def test_a_restored_recorder_goes_on_bitwise(case: tuple[Array, float, Array], s
 def test_without_an_optimum_the_history_has_realised_totals_and_no_exact_measures():
     recorder = Recorder(np.array([1.0]), np.nan, 3, 10)
     recorder.add(np.array([[3.0, 0.5], [1.0, 2.0], [1.5, 0.75]]), np.zeros((3, 2)), np.zeros((3, 1)))
-    history: Any = recorder.history()
+    history: Any = pl.DataFrame(recorder.history())
     assert not {"regret", "violation", "hard_violation", "reward"} & {*history.columns}
     np.testing.assert_array_equal(history["total_realised_reward"], [3.0, 4.0, 5.5])
     np.testing.assert_array_equal(history["realised_shortfall_0"], [0.5, -0.5, -0.25])

@@ -29,8 +29,8 @@ def late_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     for block in ast.parse(this.__loader__.get_source(package)).body:  # type: ignore[union-attr]
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
             for line in block.body:
-                if isinstance(line, ast.ImportFrom) and line.module is not None:
-                    places |= {alias.asname or alias.name: (line.module, alias.name) for alias in line.names}
+                if isinstance(line, ast.ImportFrom) and line.module not in (None, package):  # these are its modules
+                    places |= {alias.asname or alias.name: (str(line.module), alias.name) for alias in line.names}
 
     def get(name: str) -> Any:
         if name not in places:

@@ -86,7 +86,7 @@ def test_figures_draw_bounds_that_enclose_the_optimum(run: opdop.Run) -> None:
     assert (true <= best + 1e-9).all()
     whole = figures.run_figure(run)
     assert len(_lines(whole, "certified at least")) == len(_lines(whole, "certified at most")) == 1  # reward and cost
-    plain = figures.run_figure(replace(run, certificates=None))
+    plain = figures.run_figure(replace(run, trail=None))
     assert not _lines(plain, "certified at least")
     assert plain.get_size_inches()[1] < whole.get_size_inches()[1]
 

@@ -28,6 +28,7 @@ from opdop.report.summary import sentences as words
 from opdop.report.summary.collection import Collection, collect, gather
 from opdop.report.summary.verdicts import verdicts
 from opdop.sweeps.store import Store, write_json
+from tests.support.same_runs import columns_of
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)> & $\\frac{1}$ \x1b[31m"
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -170,7 +171,7 @@ def test_runs_of_other_lengths_are_compared_where_both_were_recorded(
     runs: dict[tuple[str, str, int], opdop.Run],
 ) -> None:
     run = runs["factored", "opdop", 0]
-    half = replace(run, history=run.history[::2][5:20], config=run.config.but(seed=9))
+    half = replace(run, columns=columns_of(run.history[::2][5:20]), config=run.config.but(seed=9))
     group = gather([run, half]).sections[0].groups[0]
     assert (group.grid[0], group.grid[-1]) == (half.episodes[0], half.episodes[-1])
     both = group.column("regret")
@@ -232,7 +233,8 @@ def test_a_run_whose_model_is_not_known_has_a_section_of_its_own(tmp_path: Path)
 
 
 def changed(run: opdop.Run, **columns: Any) -> opdop.Run:
-    return replace(run, history=run.history.with_columns(**{name: pl.lit(value) for name, value in columns.items()}))
+    table = run.history.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    return replace(run, columns=columns_of(table))
 
 
 ODD: dict[str, Callable[[opdop.Run], opdop.Run]] = {
@@ -266,7 +268,12 @@ def test_runs_that_cannot_be_compared_do_not_stop_the_page(
     first, second, third = (runs["factored", "opdop", seed] for seed in range(3))
     without_multipliers = changed(third, dual_0=np.nan)  # as of a learner without diagnostics
     other_thresholds = replace(second, thresholds=second.thresholds + 1.0, config=second.config.but(seed=7))
-    found = gather([replace(first, history=first.history[:5]), replace(second, history=second.history[-5:])])
+    found = gather(
+        [
+            replace(first, columns=columns_of(first.history[:5])),
+            replace(second, columns=columns_of(second.history[-5:])),
+        ]
+    )
     assert "does not overlap" in found.missing[0].reason
     found = gather([first, without_multipliers, other_thresholds])
     assert [section.total_runs for section in found.sections] == [2, 1]

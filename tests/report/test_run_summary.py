@@ -23,6 +23,7 @@ from opdop.report.summary.solution import solution_of
 from opdop.report.terminal import progress as live
 from opdop.report.terminal import tables
 from opdop.runs import Progress
+from tests.support.same_runs import columns_of
 
 SHIPPED = {"factored": 3000, "queue": 1000, "media-streaming": 2000, "river-crossing": 500, "inventory": 1000}
 
@@ -50,7 +51,7 @@ def altered(run: opdop.Run, **last: float) -> RunSummary:
     history = run.history.tail(1)
     for name, value in last.items():
         history = history.with_columns(**{name: np.array([value])})
-    return RunSummary(replace(run, history=history))
+    return RunSummary(replace(run, columns=columns_of(history)))
 
 
 # Numbers

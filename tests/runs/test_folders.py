@@ -94,9 +94,9 @@ def test_a_history_has_less_than_twice_its_records_however_many_episodes_are_pla
     for _ in range(60):
         n = int(random.integers(1, 400))
         recorder.add(random.random((n, 2)), random.random((n, 2)), random.random((n, 1)))
-        history = recorder.history()
-        assert len(history) <= 2 * records + 1
-        assert history["episode"][-1] == recorder.episodes
+        played = recorder.history()["episode"]
+        assert len(played) <= 2 * records + 1
+        assert played[-1] == recorder.episodes
 
 
 def test_a_history_beyond_the_plan_does_not_depend_on_the_pieces() -> None:

@@ -13,6 +13,11 @@ from opdop.confidence import Regressions
 from opdop.planning import Optimum
 
 
+def columns_of(table: pl.DataFrame) -> dict[str, Any]:
+    """Return the columns of a history, as a run keeps them."""
+    return {column.name: column.to_numpy() for column in table}
+
+
 def bits(array: Any) -> tuple[Any, ...]:
     """Return everything that tells an array from another: NaN equals NaN, and 0 is not -0."""
     array = np.asarray(array)
@@ -54,6 +59,8 @@ def same(one: Any, two: Any) -> bool:
         return bool(one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes())
     if isinstance(one, (TabularPolicy, PolicyMixture, Values, Optimum, Observations, Regressions)):
         return type(one) is type(two) and all(same(getattr(one, f.name), getattr(two, f.name)) for f in fields(one))
+    if isinstance(one, dict) and any(isinstance(each, np.ndarray) for each in one.values()):
+        return list(one) == list(two) and all(same(each, two[name]) for name, each in one.items())
     if isinstance(one, tuple) and one and isinstance(one[0], TabularPolicy):
         return len(one) == len(two) and all(map(same, one, two))
     return type(one) is type(two) and bool(one == two)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from opdop.model import Quantity
 from opdop.model.display import joint_unit, price_scale, singular
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _MEANINGS = {
     "episode": "number of the episode, from 1",
@@ -61,6 +63,8 @@ def describe_columns(names: Sequence[str], quantities: Sequence[Quantity], horiz
 
 def in_units(history: pl.DataFrame, quantities: Sequence[Quantity], horizon: int) -> pl.DataFrame:
     """Return a history, which is in model units, in own units; the columns keep their names."""
+    import polars as pl
+
     units = column_units(history.columns, quantities, horizon)
     return history.select(
         (pl.col(name) * each.scale + each.offset * (pl.col("episode") if each.is_sum else 1.0)).alias(name)

@@ -62,7 +62,7 @@ def _sums(run: Run) -> tuple[Floats, Floats]:
     """Return the recorded episodes [K'+1], from 0 on, and the sums of the realised totals so far [1+I, K'+1]."""
     names = ["total_realised_reward", *(f"total_realised_utility_{i}" for i in range(len(run.thresholds)))]
     episodes = np.concatenate([[0.0], run.episodes])
-    return episodes, np.array([np.concatenate([[0.0], run.history[name].to_numpy()]) for name in names])
+    return episodes, np.array([np.concatenate([[0.0], run.columns[name]]) for name in names])
 
 
 def _average(episodes: Floats, sums: Floats, first: float, last: float, fewest: int = 2) -> tuple[Floats, Floats]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, under
@@ -148,16 +147,16 @@ class Recorder:
         self.held = filled[-1]
         return filled
 
-    def history(self) -> pl.DataFrame:
-        """Return the history as a table; its last row is the last episode."""
+    def history(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of the history; the last row is the last episode."""
         table = np.concatenate([*self.rows, np.empty((0, len(self.columns)))])
         if self.episodes and (not len(table) or table[-1, 0] != self.last[0]):
             table = np.vstack([table, self.last])
-        frame = pl.DataFrame(table, schema=self.columns, orient="row").with_columns(pl.col("episode").cast(pl.Int64))
+        found: dict[str, NDArray[Any]] = dict(zip(self.columns, table.T.copy(), strict=True))
+        found["episode"] = found["episode"].astype(np.int64)
         if np.isnan(self.optimal_value):
-            renamed = _realised(len(self.thresholds))
-            frame = frame.select(list(renamed)).rename(renamed)
-        return frame
+            return {new: found[name] for name, new in _realised(len(self.thresholds)).items()}
+        return found
 
     def current(self, column: str) -> float:
         """Return a column's value at the last episode."""

@@ -6,11 +6,11 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from opdop.confidence import Certificate, Evaluation
@@ -25,6 +25,9 @@ from opdop.runs.goal import goal_of
 from opdop.runs.history_units import describe_columns, in_units
 from opdop.runs.saved_run import KIND, arrays_of, fields_of, meta_of
 from opdop.runs.summary_text import summary_text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 RUN = "run.npz"
 HISTORY = "history.parquet"
@@ -43,7 +46,7 @@ class Run:
     are given in [0, 1] these are the problem's own. `history_in_units`, `summary` and `plot` have own units.
     """
 
-    history: pl.DataFrame
+    columns: Mapping[str, NDArray[Any]]  # of the history, each [K']
     policy: TabularPolicy
     mixture: TabularPolicy | PolicyMixture
     optimum: Optimum | None  # None where the model is not known
@@ -57,14 +60,28 @@ class Run:
     seconds: float
     snapshot: tuple[dict[str, Any], Arrays] | None = field(default=None, repr=False)  # to train on from here
     observations: Data | None = field(default=None, repr=False)  # from which certificates are made
-    certificates: pl.DataFrame | None = field(default=None, repr=False)  # as the data grew; None if not asked for
+    trail: Mapping[str, NDArray[Any]] | None = field(default=None, repr=False)  # columns of `certificates`
     evaluation: Evaluation | None = field(default=None, repr=False)  # fresh episodes of the final policy, if asked for
     simulator: Simulator | None = field(default=None, repr=False)  # that played the episodes; not saved
+
+    @cached_property
+    def history(self) -> pl.DataFrame:
+        """The recorded episodes as a table, with its columns as `history_in_units` describes them."""
+        import polars as pl  # a run that prints its summary starts sooner without it
+
+        return pl.DataFrame(self.columns)
+
+    @cached_property
+    def certificates(self) -> pl.DataFrame | None:
+        """The certificates as the data grew; None if they were not asked for."""
+        import polars as pl
+
+        return None if self.trail is None else pl.DataFrame(self.trail)
 
     @property
     def episodes(self) -> NDArray[np.int64]:
         """The recorded episodes, [K']."""
-        return self.history["episode"].to_numpy()
+        return self.columns["episode"]
 
     @property
     def regret(self) -> Floats:
@@ -85,9 +102,7 @@ class Run:
         return self._measured("hard_violation")
 
     def _measured(self, column: str) -> Floats:
-        if column not in self.history.columns:
-            return np.full(len(self.history), np.nan)
-        return self.history[column].to_numpy()
+        return self.columns[column] if column in self.columns else np.full(len(self.episodes), np.nan)
 
     def history_in_units(self) -> pl.DataFrame:
         """Return the history in the problem's own units: the same columns and rows as `history`.
@@ -131,11 +146,10 @@ class Run:
     @property
     def certified_at(self) -> int | None:
         """The episode at which a policy was certified to be as good as `until` asks; None if that did not happen."""
-        table = self.certificates
-        if table is None or self.config.until is None or not len(table):
+        if self.trail is None or self.config.until is None or not len(self.trail["episode"]):
             return None
         goal = goal_of(self.config.until, self.policy.table.shape[0], self.display.quantities[0])
-        last = table.row(-1, named=True)
+        last = {name: column[-1] for name, column in self.trail.items()}
         met = last["keeps_constraints"] and last["optimum_upper"] - last["reward_lower"] <= goal
         return int(last["episode"]) if met else None
 
@@ -248,7 +262,7 @@ class Run:
     def parquet(self) -> bytes:
         """Return the history in own units as a Parquet file, with the meaning and the unit of each column."""
         table = io.BytesIO()
-        columns = describe_columns(self.history.columns, self._quantities, self.policy.table.shape[0])
+        columns = describe_columns(list(self.columns), self._quantities, self.policy.table.shape[0])
         about = {
             "opdop.columns": json.dumps(columns),
             "opdop.quantities": json.dumps([asdict(quantity) for quantity in self.display.quantities]),

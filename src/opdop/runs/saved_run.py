@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from opdop.algorithms.saved_state import fitting, prefixed, under
@@ -51,7 +50,7 @@ def arrays_of(run: Run) -> Arrays:
         "policy": run.policy.table,
         "average": run.average.totals,
         "thresholds": run.thresholds,
-        **{f"{_OF_HISTORY}{column.name}": column.to_numpy() for column in run.history},
+        **prefixed(_OF_HISTORY, run.columns),
     }
     if isinstance(run.mixture, PolicyMixture):
         arrays["mixture_parts"] = np.array([part.table for part in run.mixture.parts])
@@ -62,8 +61,8 @@ def arrays_of(run: Run) -> Arrays:
         arrays["last"] = run.last.totals
     if run.observations is not None:
         arrays |= prefixed(_OF_DATA, run.observations.arrays())
-    if run.certificates is not None:
-        arrays |= {f"{_OF_CERTIFICATES}{column.name}": column.to_numpy() for column in run.certificates}
+    if run.trail is not None:
+        arrays |= prefixed(_OF_CERTIFICATES, run.trail)
     if run.optimum is not None:
         best = run.optimum
         arrays |= {
@@ -95,7 +94,7 @@ def fields_of(meta: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
     for name in ("origin", "constants"):
         _check(isinstance(meta[name], dict), name)
     return {
-        "history": _history_of(arrays, I, known=optimum is not None),
+        "columns": _history_of(arrays, I, known=optimum is not None),
         "policy": policy,
         "mixture": mixture,
         "optimum": optimum,
@@ -108,7 +107,7 @@ def fields_of(meta: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "constants": meta["constants"],
         "seconds": _number(meta["seconds"]),
         "observations": _observations_of(arrays, policy, I),
-        "certificates": _certificates_of(arrays, I),
+        "trail": _certificates_of(arrays, I),
         "evaluation": _evaluation_of(meta.get("evaluation"), thresholds, display, policy.table.shape[0]),
     }
 
@@ -131,7 +130,7 @@ def _evaluation_of(data: Any, thresholds: Floats, display: Display, horizon: int
     )
 
 
-def _certificates_of(arrays: Arrays, constraints: int) -> pl.DataFrame | None:
+def _certificates_of(arrays: Arrays, constraints: int) -> Arrays | None:
     found = under(arrays, _OF_CERTIFICATES)
     if not found:
         return None
@@ -140,7 +139,7 @@ def _certificates_of(arrays: Arrays, constraints: int) -> pl.DataFrame | None:
     kinds = {"episode": np.int64, "keeps_constraints": np.bool_}
     _check(all(column.dtype == kinds.get(name, np.float64) for name, column in found.items()), "list of certificates")
     _check(found["episode"].ndim == 1 and bool((np.diff(found["episode"]) > 0).all()), "list of certificates")
-    return pl.DataFrame(found)
+    return found
 
 
 def _observations_of(arrays: Arrays, policy: TabularPolicy, constraints: int) -> Data | None:
@@ -186,14 +185,14 @@ def _values_of(arrays: Arrays, name: str, constraints: int, display: Display) ->
     return Values.of(totals, display.quantities)
 
 
-def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> pl.DataFrame:
+def _history_of(arrays: Arrays, constraints: int, *, known: bool) -> Arrays:
     found = under(arrays, _OF_HISTORY)
     later = [] if found.keys() & {*hard_columns(constraints)} else hard_columns(constraints)  # an earlier version's run
     episode, *others = (found[name] for name in columns(constraints, known=known) if name not in later)
     _check(episode.dtype == np.int64 and all(column.dtype == np.float64 for column in others), "history")
     _check(episode.ndim == 1 and all(column.shape == episode.shape for column in found.values()), "history")
     _check(episode.size > 0 and episode[0] > 0 and bool((np.diff(episode) > 0).all()), "list of episodes")
-    return pl.DataFrame(found)
+    return found
 
 
 def _optimum_of(

@@ -50,7 +50,7 @@ def _known(run: Run) -> list[str]:
     lost = abs(reward.scale) * float(run.regret[-1]) / episodes
     lines.append(f"regret: {lost:.4g} {reward.unit}".rstrip() + " per episode")
     for i, quantity in enumerate(others):
-        short = max(float(run.history[f"shortfall_{i}"][-1]), 0.0) / episodes
+        short = max(float(run.columns[f"shortfall_{i}"][-1]), 0.0) / episodes
         missed = f"{abs(quantity.scale) * short:.4g} {quantity.unit}".rstrip()
         lines.append(f"violation of {quantity.name}: {missed} per episode")
     return lines
@@ -80,7 +80,7 @@ def _text(quantity: Quantity, total: float) -> str:
 
 def _multipliers(run: Run) -> list[str]:
     reward, *constrained = run.display.quantities
-    last = [float(run.history[f"dual_{i}"][-1]) for i in range(len(constrained))]
+    last = [float(run.columns[f"dual_{i}"][-1]) for i in range(len(constrained))]
     return [
         f"the learner's last multiplier: {worth(reward, quantity, value)}"
         for quantity, value in zip(constrained, last, strict=True)

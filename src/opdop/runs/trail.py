@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from opdop.confidence import Certificate
@@ -92,10 +91,6 @@ class Trail:
         bounds = [episode, certificate.reward_lower, certificate.optimum_upper, kept, *certificate.utility_lower]
         return np.array([*bounds, *known], dtype=np.float64)
 
-    def table(self) -> pl.DataFrame:
-        """Return the trail as a table."""
-        return trail_table(np.array(self.rows).reshape(-1, len(self.columns)), self.columns)
-
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the certificates so far; nothing if none are made."""
         return {"certificates": np.array(self.rows).reshape(-1, len(self.columns))} if self.is_on else {}
@@ -121,7 +116,7 @@ class Trail:
         self.next = max(episode + 1, math.ceil(self.growth * episode))
 
 
-def trail_table(rows: Floats, names: list[str]) -> pl.DataFrame:
-    """Return rows [n, columns] as a table, with whole episodes and truth values."""
-    table = pl.DataFrame(rows, schema=names, orient="row")
-    return table.with_columns(pl.col("episode").cast(pl.Int64), pl.col("keeps_constraints").cast(pl.Boolean))
+def trail_columns(rows: Floats, names: list[str]) -> dict[str, NDArray[Any]]:
+    """Return rows [n, columns] as columns, with whole episodes and truth values."""
+    kinds = {"episode": np.int64, "keeps_constraints": np.bool_}
+    return {name: column.astype(kinds.get(name, np.float64)) for name, column in zip(names, rows.T, strict=True)}

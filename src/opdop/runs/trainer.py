@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from opdop.algorithms import CompiledLearner, Learner, Task, find
 from opdop.algorithms.constants import ZERO_VIOLATION
@@ -57,7 +56,7 @@ from opdop.runs.progress import Progress
 from opdop.runs.recorder import Recorder
 from opdop.runs.run import Run
 from opdop.runs.snapshots import save, snapshot_of
-from opdop.runs.trail import Trail, trail_table
+from opdop.runs.trail import Trail, trail_columns
 from opdop.runs.unknown_model import build_growing, display_of, task_of
 
 _WAITING_BYTES = 256 * 2**20
@@ -352,14 +351,14 @@ class Trainer:
         certificate = Certifier(confidence, self.display).recommend([TabularPolicy.trusted(self.policy)])
         return certificate, None if self.cmdp is None else evaluate(self.cmdp, certificate.policy).totals
 
-    def _certificates(self) -> pl.DataFrame | None:
-        """Return the certificates of the run, the last one at its last episode; None if none were asked for."""
+    def _certificates(self) -> dict[str, Any] | None:
+        """Return the columns of the certificates, the last one at the last episode; None if none were asked for."""
         if not self.trail.is_on:
             return None
         rows, played = list(self.trail.rows), self.recorder.episodes
         if not rows or rows[-1][0] != played:
             rows.append(self.trail.row(played, *self._certified()))
-        return trail_table(np.array(rows), self.trail.columns)
+        return trail_columns(np.array(rows), self.trail.columns)
 
     def _result(self) -> Run:
         policy = TabularPolicy.trusted(self.policy.copy(), self.space)
@@ -370,7 +369,7 @@ class Trainer:
             mixture = PolicyMixture(self.reservoir).with_space(self.space)
         sums = self.recorder.sums.sums[: 1 + self.task.num_constraints]
         run = Run(
-            history=self.recorder.history(),
+            columns=self.recorder.history(),
             policy=policy,
             mixture=mixture,
             optimum=self.optimum,
@@ -384,7 +383,7 @@ class Trainer:
             seconds=self.seconds,
             snapshot=snapshot_of(self),
             observations=self._observations(),
-            certificates=self._certificates(),
+            trail=self._certificates(),
             simulator=self.simulator,
         )
         if wanted := self.config.evaluation_episodes:

@@ -48,12 +48,12 @@ def certified_curves(run: Run, signal: int) -> tuple[Floats, Floats] | None:
 
     None if the run has recorded no certificates, or one only.
     """
-    table = run.certificates
-    if table is None or len(table) < 2:
+    table = run.trail
+    if table is None or len(table["episode"]) < 2:
         return None
     quantity = run.display.quantities[signal]
-    low = table["reward_lower" if signal == 0 else f"utility_lower_{signal - 1}"].to_numpy()
-    return np.asarray(table["episode"].to_numpy(), dtype=np.float64), quantity.offset + quantity.scale * low
+    low = table["reward_lower" if signal == 0 else f"utility_lower_{signal - 1}"]
+    return table["episode"].astype(np.float64), quantity.offset + quantity.scale * low
 
 
 def title_of(quantity: Quantity) -> str:
@@ -99,8 +99,8 @@ def draw_certified(axes: Axes, summary: RunFacts, signal: int) -> None:
 
 
 def _column(summary: RunFacts, name: str) -> Floats:
-    assert summary.run.certificates is not None
-    return np.asarray(summary.run.certificates[name].to_numpy(), dtype=np.float64)
+    assert summary.run.trail is not None
+    return np.asarray(summary.run.trail[name], dtype=np.float64)
 
 
 def _shown(summary: RunFacts, name: str, signal: int) -> Floats:

@@ -110,8 +110,8 @@ def _checked(run: Run) -> Run:
     H, episodes, I = summary.shape[0], summary.episodes, len(run.thresholds)
     if len(run.display.quantities) != 1 + I:
         raise OpdopError("its display does not have one quantity for each signal.")
-    estimates = [name for name in run.history.columns if name.startswith(("estimated_", "dual_"))]  # may be NaN
-    sums = [name for name in run.history.columns if name not in estimates]
+    estimates = [name for name in run.columns if name.startswith(("estimated_", "dual_"))]  # may be NaN
+    sums = [name for name in run.columns if name not in estimates]
     most = (H + np.abs(run.thresholds).max(initial=0.0)) * episodes * 2.0
     policies, optimum = run.average.totals, np.zeros(0)
     if isinstance(summary, RunSummary):
@@ -120,8 +120,8 @@ def _checked(run: Run) -> Run:
     scales = np.array([(each.scale, each.offset) for each in run.display.quantities])
     for what, numbers, limit in (
         ("list of episodes", run.episodes, MOST_EPISODES),
-        ("history", run.history.select(sums).to_numpy(), most),
-        ("history of estimates", np.nan_to_num(run.history.select(estimates).to_numpy(), posinf=np.inf), _LARGEST),
+        ("history", np.array([run.columns[name] for name in sums]), most),
+        ("history of estimates", np.nan_to_num([run.columns[name] for name in estimates], posinf=np.inf), _LARGEST),
         ("policies' values", policies, 2.0 * H),
         ("optimum", optimum, _LARGEST),
         ("thresholds", run.thresholds, _LARGEST),

@@ -60,7 +60,7 @@ class Group:
 
     def column(self, name: str) -> Floats:
         """Return a column of the histories at the episodes of `grid`, [n, K']."""
-        return np.array([np.interp(self.grid, run.episodes, run.history[name].to_numpy()) for run in self.runs])
+        return np.array([np.interp(self.grid, run.episodes, run.columns[name]) for run in self.runs])
 
     def average(self, name: str) -> Floats:
         """Return a column of cumulative sums as averages per episode, [n, K']."""
@@ -92,7 +92,7 @@ class Metric:
         found = {}
         for run in group.runs:
             episodes = run.episodes[-1:].astype(np.float64)
-            found[run.config.seed] = float(self._own(run.history[self.key].to_numpy()[-1:], episodes)[0] / episodes[0])
+            found[run.config.seed] = float(self._own(run.columns[self.key][-1:], episodes)[0] / episodes[0])
         return found
 
     def _own(self, sums: Floats, episodes: Floats) -> Floats:
@@ -150,7 +150,7 @@ class Section:
                 key = f"{column}_{i}" if several else kind
                 label = f"{kind.replace('_', ' ')} of {quantity.name}" if several else ""
                 # Runs of an earlier version have no hard violation of each of several constraints.
-                if all(key in run.history.columns for group in self.groups for run in group.runs):
+                if all(key in run.columns for group in self.groups for run in group.runs):
                     found.append(Metric(key, abs(quantity.scale), quantity.unit, label, kind=kind))
         return tuple(found)
 

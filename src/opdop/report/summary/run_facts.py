@@ -61,12 +61,12 @@ class RunFacts:
 
     def column(self, name: str) -> Floats:
         """Return a column of the history, [K']."""
-        values: Floats = self.run.history[name].to_numpy()
+        values: Floats = self.run.columns[name]
         return values
 
     def at_end(self, name: str) -> float:
         """Return a column's value after the final episode."""
-        return float(self.run.history[name][-1])
+        return float(self.run.columns[name][-1])
 
     @property
     def estimates(self) -> Floats:

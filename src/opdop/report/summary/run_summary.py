@@ -16,7 +16,7 @@ from opdop.planning import Optimum, Values
 from opdop.report.summary.guarantee_card import card_record
 from opdop.report.summary.run_facts import RunFacts
 from opdop.report.summary.solution import ConstraintSummary, constraint_summaries, problem_facts, signal_records
-from opdop.theory import Guarantee, guarantee
+from opdop.theory.guarantees import Guarantee, guarantee
 
 RUN_FORMAT = "opdop.run/2"
 
@@ -132,7 +132,7 @@ class RunSummary(RunFacts):
         """The hard violation of each constraint; empty if an earlier version made the run and there are several."""
         names = [f"hard_violation_{i}" for i in range(len(self.constraints))]
         names = names if len(names) > 1 else ["hard_violation"]
-        if any(name not in self.run.history.columns for name in names):
+        if any(name not in self.run.columns for name in names):
             return ()
         return tuple(
             self._measure(each.quantity.name, self.at_end(name), each.quantity)
