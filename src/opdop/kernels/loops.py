@@ -104,7 +104,7 @@ def _aligned(n):
     return raw[first : first + n * LANES].reshape(n, LANES)
 
 
-@njit(cache=True, allocates=False, kind="compact", fastmath={"contract"})
+@njit(cache=True, allocates=False, kind="apart", fastmath={"contract"}, alone=True)
 def _measure(model, policies, weight, occupancy, totals, B, lanes):
     """Measure the first B policies in given room."""
     J, L, S, A = model.signals.shape
