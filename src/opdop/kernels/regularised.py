@@ -14,6 +14,7 @@ import numpy as np
 
 from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
+from opdop.kernels.counts import average_signals
 from opdop.kernels.evaluators import evaluate
 from opdop.kernels.loops import average_start
 from opdop.kernels.primal_dual import improve
@@ -62,7 +63,7 @@ def choose_regularised(peer, counts, played):
 def _evaluate_entropy(policy, q, v, number, rows, bonus):
     """Evaluate -log pi of a policy [H, A, S] into q [1, H, A, S] and v [1, H+1, S]; see `choose_regularised`."""
     H = policy.shape[0]
-    walk_back(_look_ahead_for_entropy, _average_entropy, (policy, number, rows, bonus), policy, q, v, v[:, H], H, None)
+    walk_back(_look_ahead_for_entropy, average_signals, (policy, number, rows, bonus), policy, q, v, v[:, H], H, None)
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
@@ -81,14 +82,3 @@ def _look_ahead_for_entropy(data, h, first, last, q, v):
                 ahead = min(total + bonus / math.sqrt(n), top)
             q[0, h, a, x] = ahead - math.log(policy[h, a, x])
     return True
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
-def _average_entropy(policy, h, first, last, q, v):
-    """Choose the given policy: V = <Q, pi>, where products are rounded before they are added."""
-    _, _, A, S = q.shape
-    for x in range(S):
-        mean = 0.0
-        for a in range(A):
-            mean += policy[h, a, x] * q[0, h, a, x]
-        v[0, h, x] = mean
