@@ -5,7 +5,7 @@ takes `LANES` pairs at a time uses vector instructions at every size, and its su
 written once: `+`, `-`, `*`, `min` and `max` do in each lane what they do for a number, with the `fastmath` of the
 kernel in which they stand. So no bit depends on whether a pair is computed alone or beside others.
 
-Evaluating a policy from counts pair by pair takes 1.23 times as long at S4 A2 H4, 2.75 times at S10 A4 H10 and 4.17
+Evaluating a policy from counts pair by pair takes 1.45 times as long at S4 A2 H4, 2.72 times at S10 A4 H10 and 4.31
 times at S20 A4 H10: `make bench BENCH=intrinsics`.
 """
 
