@@ -196,6 +196,10 @@ def test_logs_are_read_in_the_users_units_and_names():
         (lambda c: c["episode"].__setitem__(0, 77), "episode 0 of the log has 5 rows; expected H = 6"),
         (lambda c: c["next_state"].__setitem__(0, (c["next_state"][0] + 1) % 3), "episode 0 of the log: stage 0 leads"),
         (lambda c: c.update(action=["left"] * len(c["action"])), "column 'action' of the log holds"),
+        (
+            lambda c: c.update(episode=pl.Series([[1, 2], [1]] * (len(c["episode"]) // 2)).to_numpy()),
+            "row 0 of the log: episode is a list; expected one value",
+        ),
     ],
 )
 def test_a_log_that_cannot_be_used_says_where_and_why(change: Any, message: str):

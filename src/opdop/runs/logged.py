@@ -104,6 +104,10 @@ def _column(columns: Any, name: str) -> NDArray[Any]:
     values = as_array(columns, name)
     if values.ndim != 1 or not len(values):
         raise InvalidModelError(f"column {name!r} of the log has shape {list(values.shape)}; expected one value a row.")
+    if values.dtype == object:
+        lists = [row for row, value in enumerate(values) if np.ndim(value)]
+        if lists:
+            raise InvalidModelError(f"row {lists[0]} of the log: {name} is a list; expected one value.")
     return values
 
 
