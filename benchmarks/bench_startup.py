@@ -1,7 +1,11 @@
-"""How long the program and the package take to start: medians of several new processes."""
+"""How long the program and the package take to start: medians of several new processes.
+
+They keep Python's bytecode, as on a user's machine, whatever PYTHONDONTWRITEBYTECODE is here.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import subprocess
@@ -9,6 +13,7 @@ import sys
 import time
 
 REPEATS = 9
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 RUN = ["-m", "opdop", "run", "factored", "--episodes", "1000"]
 STARTS = (
     ("python, nothing imported", ["-c", "pass"], None),
@@ -49,7 +54,7 @@ print(*spent, file=sys.stderr)
 def seconds(arguments: list[str]) -> tuple[float, float]:
     """Return the wall-clock time of one new Python process, and that of the processor."""
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return time.perf_counter() - began, busy
@@ -57,7 +62,7 @@ def seconds(arguments: list[str]) -> tuple[float, float]:
 
 def import_seconds() -> tuple[float, float]:
     """Return the same of all imports of a run."""
-    done = subprocess.run([sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True, env=ENVIRONMENT)
     wall, busy = done.stderr.split()[-2:]
     return float(wall), float(busy)
 

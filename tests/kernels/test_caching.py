@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -134,3 +135,53 @@ def test_without_any_folder_for_a_cache_the_program_works(tmp_path: Path) -> Non
     assert done.stdout == "3.0\n"
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("opdop: compiled code is not kept")
+
+
+def test_who_waits_for_another_process_takes_what_that_has_compiled(
+    module: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, mine = module(), module()
+    wait, waited = caching._wait_for_lock, []
+
+    def compile_meanwhile(file: int) -> None:
+        if not waited:
+            waited.append(file)
+            other(1.5)
+        wait(file)
+
+    monkeypatch.setattr(caching, "_wait_for_lock", compile_meanwhile)
+    assert mine(1.5) == 3.0
+    assert waited
+    assert hits(mine) == 1
+    assert hits(other) == 0
+
+
+def test_a_process_that_stopped_while_it_compiled_is_not_waited_for_for_ever(
+    module: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, mine = module(), module()
+    stopped._cache._begin_turn((numba.types.float64,))
+    monkeypatch.setattr(caching, "_PATIENCE", 0.05)
+    assert mine(1.5) == 3.0
+    stopped._cache.end_turn()
+
+
+def test_a_turn_ends_when_a_kernel_is_compiled_and_when_it_cannot_be(module: Callable[[], Any], tmp_path: Path) -> None:
+    kernel = module()
+    assert kernel(1.5) == 3.0
+    with pytest.raises(numba.TypingError):
+        kernel(None)
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_processes_that_compile_for_different_types_at_the_same_time_keep_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(SOURCE)
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    program = "import sys, numpy, kernel; kernel.twice(getattr(numpy, sys.argv[1])(3))"
+    types = ("int64", "float64", "float32", "complex128")
+    environment = {**os.environ, "PYTHONPATH": paths}
+    started = [subprocess.Popen([sys.executable, "-c", program, name], env=environment) for name in types]
+    assert [process.wait() for process in started] == [0] * len(types)
+    kept = "import kernel; print(len(kernel.twice._cache.kept()))"
+    done = subprocess.run([sys.executable, "-c", kept], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == f"{len(types)}\n"

@@ -209,21 +209,17 @@ def _train(config: RunConfig, problem: Played, folder: Path | None) -> tuple[Run
 
 
 def _compile(config: RunConfig, problem: Played) -> None:
-    """Train for one episode, which loads the kernels that the run needs, or compiles them if that was never done.
+    """Load the kernels that the run needs.
 
-    This is done in another thread, so that the main thread can say so and can be interrupted. A simulator is not
-    played for it: that may take long, and moves its random stream. Compiling leaves cyclic garbage, about 100 MB, which
-    is never looked for: that takes longer than to load all kernels, and the program ends soon.
+    This is done in another thread, so that the main thread can say so and can be interrupted. Compiling leaves cyclic
+    garbage, about 100 MB, which is never looked for: that takes longer than to load all kernels, and the program ends
+    soon.
     """
-    from opdop.model import Problem
-    from opdop.runs import execute
-    from opdop.runs.unknown_model import StandIn
+    from opdop.runs.compiling import load_kernels
 
-    first = config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes, evaluation_episodes=0)
     with ThreadPoolExecutor(1) as worker:
-        played = problem if isinstance(problem, Problem) else StandIn(problem)
         gc.disable()
-        done = worker.submit(execute, first, played, progress=False)
+        done = worker.submit(load_kernels, config, problem)
         try:
             done.result(timeout=_SOON)
         except TimeoutError:

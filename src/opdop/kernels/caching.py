@@ -3,6 +3,8 @@
 Numba keeps compiled code in files beside the source. Its own cache looks only at the file of the outermost function,
 and stops the program when a cache file is truncated or cannot be written. Here the compiled code of a kernel is used
 only if no kernel file has changed since, its checksum is right, and it was compiled for these types of arguments.
+
+Processes that need the same kernel at the same time compile it once: the others wait, and load it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pickle
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,13 @@ from typing import Any
 import numba
 from numba.core import caching
 
+from opdop.kernels.file_locks import try_lock
 from opdop.kernels.parts import Polished, as_kernel
 
 _DIGEST = 32  # bytes of a SHA-256, at the end of each cache file
 _TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes do not say it again
+_PATIENCE = 60.0  # seconds to wait for another process that compiles the same kernel; it may have been stopped
+_LOOK_EVERY = 0.02
 
 
 def njit(
@@ -134,7 +140,12 @@ class _CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
     """Files that end with a checksum, and say which function and which sources they were compiled from."""
 
     def save(self, key: Any, data: Any) -> None:
-        super().save(key, (key, self._source_stamp, data))
+        folder = os.open(self._cache_path, os.O_RDONLY)  # locked, because the index is read, changed and written
+        try:
+            _wait_for_lock(folder)
+            super().save(key, (key, self._source_stamp, data))
+        finally:
+            os.close(folder)
 
     def load(self, key: Any) -> Any:
         found = super().load(key)
@@ -162,6 +173,19 @@ class _CacheFile(caching.IndexDataCacheFile):  # type: ignore[misc]
         return content + hashlib.sha256(content).digest()
 
 
+def _wait_for_lock(file: int) -> None:
+    """Lock a file until it is closed; do without after a while, because another process may have been stopped."""
+    until = time.monotonic() + _PATIENCE
+    while not try_lock(file) and time.monotonic() < until:
+        time.sleep(_LOOK_EVERY)
+
+
+def is_compiled(kernel: Any) -> bool:
+    """Return whether a kernel was compiled before, for whatever types of arguments, and its code is kept."""
+    cache = getattr(kernel, "_cache", None)
+    return bool(cache.kept()) if isinstance(cache, _LateCache) else True
+
+
 class _LateCache:
     """The cache of a function, looked for when it is first called: to find a folder takes longer than all the rest."""
 
@@ -179,20 +203,61 @@ class _LateCache:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._found, name)
 
+    def kept(self) -> Any:
+        """Return what is kept of the function, by the types of its arguments; as if it were kept if nothing can be."""
+        return self._found.kept() if isinstance(self._found, _Cache) else True
+
+    def end_turn(self) -> None:
+        """Let other processes compile the function, or load what this one has compiled."""
+        if isinstance(found := vars(self).get("_found"), _Cache):
+            found.end_turn()
+
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    """The cache of a function. A process that finds nothing in it has a turn to compile, until `end_turn`."""
+
     _impl_class = _Implementation
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         stamp = source_stamp(Path(function.__code__.co_filename).parent)
         self._cache_file = _CacheFile(self._cache_path, self._impl.filename_base, stamp)
+        self._turn: tuple[int, str] | None = None  # a file that this process has locked, and its name
+
+    def kept(self) -> dict[Any, str]:
+        """Return the names of the files with code, by the types of arguments."""
+        return dict(self._cache_file._load_index())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
+        found = self._load(signature, target)
+        if found is None:
+            self._begin_turn(signature)
+            found = self._load(signature, target)  # another process may have compiled it meanwhile
+        return found
+
+    def _load(self, signature: Any, target: Any) -> Any:
         try:
             return super().load_overload(signature, target)
         except Exception:  # whatever is in the file: compile again
             return None
+
+    def _begin_turn(self, signature: Any) -> None:
+        """Wait until no other process compiles this; a turn ends with the process, whatever happens to it."""
+        self.end_turn()
+        types = hashlib.sha256(repr(signature).encode()).hexdigest()[:16]
+        name = os.path.join(self._cache_path, f"{self._impl.filename_base}.{types}.lock")
+        with contextlib.suppress(OSError):  # both compile it
+            self._turn = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o644), name
+            _wait_for_lock(self._turn[0])
+
+    def end_turn(self) -> None:
+        """Let other processes compile this function, or load what this one has compiled."""
+        if self._turn is not None:
+            file, name = self._turn
+            self._turn = None
+            with contextlib.suppress(OSError):  # who waits for it has it open; who comes now makes a new one
+                os.unlink(name)
+            os.close(file)
 
     def save_overload(self, signature: Any, data: Any) -> None:
         try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
-from opdop.kernels.evaluators import evaluate, is_full, observe
+from opdop.kernels.evaluators import evaluate, has_features, is_full, observe
 from opdop.kernels.parts import in_kernels
 from opdop.kernels.primal_dual import (
     Seen,
@@ -238,10 +238,10 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         measured=np.empty(B, dtype=np.int64),
     )
     flat_policy, flat_q, waiting = policy.reshape(-1), q.reshape(-1), record.waiting.reshape(B, policy.size)
-    return _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
+    loop = _run_with_regressions if has_features(evaluator) else _run_polished
+    return loop(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
 
 
-@njit(cache=True, allocates=False, polished=True, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given flat too, as views."""
     actions, observed, estimates, targets, rates, scores, lanes, totals, measured = room
@@ -319,3 +319,8 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy
         if stop:
             break
     return done
+
+
+# Polishing gains nothing where regressions take most of the time, and takes another second and a half to compile.
+_run_polished = njit(cache=True, allocates=False, polished=True, fastmath=False)(_run_episodes)
+_run_with_regressions = njit(cache=True, allocates=False, fastmath=False)(_run_episodes)

@@ -26,6 +26,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
+from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
 # llvmlite 0.43, with LLVM 14, adds an attribute to a function's result instead of the function, which is an error. Then
@@ -177,6 +178,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             try:
                 return super().compile(sig)
             finally:
+                if hasattr(self._cache, "end_turn"):  # not if nothing is kept of this kernel
+                    self._cache.end_turn()
                 if collects:
                     gc.enable()
 
@@ -186,6 +189,15 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         if self._part is None:
             self._part = _as_part(self.py_func, self.options, self.kind)
         return types.Dispatcher(self._part)
+
+
+class _Part(CPUDispatcher):  # type: ignore[misc]
+    """A part. It is compiled for whole numbers, and not once more for each number that a caller writes down."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return how it is called with arguments of some types."""
+        named = {name: unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(unliteral, args)), named)
 
 
 def as_kernel(compiled: Any, options: dict[str, Any], kind: str = "") -> Any:
@@ -267,4 +279,7 @@ def _as_part(function: Callable[..., Any], options: dict[str, Any], kind: str = 
     alone = {"pipeline_class": compiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if kind:  # otherwise Numba takes the caller's
         alone["forceinline"] = False
-    return numba.njit(**{**options, **alone})(function)
+    part = numba.njit(**{**options, **alone})(function)
+    if isinstance(part, CPUDispatcher):  # not if compiling is switched off
+        part.__class__ = _Part
+    return part

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from opdop.kernels.file_locks import try_lock
 from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.text_files import open_regular
 from opdop.model.validation import printable, shown
@@ -113,22 +114,6 @@ def _own(folder: Path) -> int:
                 os.pwrite(file, f"{os.getpid()} on {os.uname().nodename}".encode(), 0)
             return file
         os.close(file)  # its owner has just removed it
-
-
-def try_lock(file: int, *, shared: bool = False) -> bool:
-    """Lock a file until it is closed or its process ends; return False if another process holds a lock.
-
-    Where there are no locks, an exclusive one is always granted and a shared one never.
-    """
-    try:
-        import fcntl
-
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return not shared
-    return True
 
 
 def is_file(file: int, path: Path) -> bool:

@@ -55,7 +55,7 @@ def train_many(
     for name in _OF_ONE_RUN:
         if name in settings:
             raise InvalidParameterError(f"{name} belongs to one run; expected it in `opdop.train` only.")
-    listed, limit = _as_seeds(seeds), as_size("workers", workers or _cores())
+    listed, limit = _as_seeds(seeds), as_size("workers", workers or cores())
     given, ending = settings.pop("progress", None), threading.Event()
 
     def one(seed: int) -> Run:
@@ -102,6 +102,6 @@ def _as_seeds(seeds: Any) -> list[int]:
     return listed
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -77,6 +77,7 @@ class Trainer:
         task: Task | None,
         before: int,
         compiled: bool,
+        optimum: Optimum | None = None,
     ) -> None:
         if isinstance(problem, type) or not (isinstance(problem, Problem) or callable(getattr(problem, "play", None))):
             raise InvalidParameterError(
@@ -93,7 +94,7 @@ class Trainer:
             self.simulator = problem
         self.space: Space | None = getattr(known or problem, "space", None)  # how observations are numbered
         self.cmdp: TabularCMDP | None = None if known is None else as_tabular(known)
-        self.optimum: Optimum | None = None if known is None else solve(known)
+        self.optimum: Optimum | None = None if known is None else (optimum or solve(known))
         self.origin: dict[str, Any] = {"model": None if known is None else fingerprint(known), "task": None}
         if known is not None and self.optimum is not None:
             self.display = known.display
@@ -138,7 +139,7 @@ class Trainer:
         reward = self.display.quantities[0]
         planned, I = task.episodes, task.num_constraints
         self.trail = Trail.of(config.until, config.certificates, planned, task.horizon, reward, I)
-        if self.trail.is_on and self._observations() is None:
+        if self.trail.is_on and self.observations() is None:
             raise InvalidParameterError(
                 f"{self.config.algorithm} keeps no data from which a certificate can be made; leave out "
                 f"{'until' if config.until else 'certificates'}, or use another algorithm."
@@ -203,7 +204,7 @@ class Trainer:
                 tick = time.monotonic()
                 count = min(size, min(self.target, self.trail.next) - self.recorder.episodes)
                 try:
-                    self._play(count)
+                    self.play(count)
                 except InvalidModelError:  # an observation out of its range, or an episode that does not fit
                     if folder is not None and self._is_even():
                         meta, arrays = snapshot_of(self)
@@ -213,7 +214,7 @@ class Trainer:
                 if piece is None:
                     size = next_size(size, (time.monotonic() - tick) / count)
                 if self.recorder.episodes == self.trail.next:
-                    self.trail.add(self.recorder.episodes, *self._certified())
+                    self.trail.add(self.recorder.episodes, *self.certified())
                 now = time.monotonic()
                 self.seconds = before + now - began
                 if progress is not None:
@@ -231,7 +232,7 @@ class Trainer:
         """Whether the learner has learnt from exactly the recorded episodes, so that the run can be saved."""
         return bool(getattr(self.learner, "episodes", -1) == self.recorder.episodes)
 
-    def _play(self, count: int) -> None:
+    def play(self, count: int) -> None:
         """Play a number of episodes."""
         if self.compiled:
             self._play_compiled(count)
@@ -343,9 +344,9 @@ class Trainer:
         certified = self.trail.gap, self.trail.keeps_constraints
         return Progress(record.episodes, self.target, regret, violation, hard, dual, *certified, *each)
 
-    def _certified(self) -> tuple[Certificate, Floats | None]:
+    def certified(self) -> tuple[Certificate, Floats | None]:
         """Return the certificate of the recommended policy, and the true values of that policy if they are known."""
-        data = self._observations()
+        data = self.observations()
         assert data is not None
         confidence = confidence_set(data.as_declared(), self.config.failure_probability)
         certificate = Certifier(confidence, self.display).recommend([TabularPolicy.trusted(self.policy)])
@@ -357,7 +358,7 @@ class Trainer:
             return None
         rows, played = list(self.trail.rows), self.recorder.episodes
         if not rows or rows[-1][0] != played:
-            rows.append(self.trail.row(played, *self._certified()))
+            rows.append(self.trail.row(played, *self.certified()))
         return trail_columns(np.array(rows), self.trail.columns)
 
     def _result(self) -> Run:
@@ -382,7 +383,7 @@ class Trainer:
             constants=dict(getattr(self.learner, "constants", {})),
             seconds=self.seconds,
             snapshot=snapshot_of(self),
-            observations=self._observations(),
+            observations=self.observations(),
             trail=self._certificates(),
             simulator=self.simulator,
         )
@@ -390,7 +391,7 @@ class Trainer:
             run = replace(run, evaluation=run.evaluate_episodes(wanted, seed=self.config.seed))
         return run
 
-    def _observations(self) -> Data | None:
+    def observations(self) -> Data | None:
         """Return the learner's data, with what the task declares about them."""
         own = getattr(self.learner, "observations", None)  # a learner of the user's may have anything of this name
         data = own() if isinstance(self.learner, Observing) and callable(own) else None

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.validation import printable, shown
+from opdop.runs.many import cores
 from opdop.sweeps.manifest import Processor
 from opdop.sweeps.store import SweepError
 from opdop.sweeps.worker import end_with_sweep, greet
@@ -278,12 +279,8 @@ def choose_backend(
         if executor is not None or workers is not None:
             raise InvalidParameterError("a scheduler has workers of its own; leave out workers and executor.")
         return DaskBackend(scheduler)
-    count = workers or _cores()
+    count = workers or cores()
     return ProcessBackend(count) if executor is None else ExecutorBackend(executor, count)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

@@ -27,10 +27,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from opdop.kernels.file_locks import try_lock
 from opdop.model import InvalidParameterError, OpdopError
 from opdop.model.text_files import open_regular
 from opdop.model.validation import printable, shown
-from opdop.runs.files import DamagedFileError, is_file, plain, try_lock, write_whole
+from opdop.runs.files import DamagedFileError, is_file, plain, write_whole
 from opdop.runs.run import Run
 from opdop.sweeps.spec import key_of
 
