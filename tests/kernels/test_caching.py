@@ -182,6 +182,6 @@ def test_processes_that_compile_for_different_types_at_the_same_time_keep_all_of
     environment = {**os.environ, "PYTHONPATH": paths}
     started = [subprocess.Popen([sys.executable, "-c", program, name], env=environment) for name in types]
     assert [process.wait() for process in started] == [0] * len(types)
-    kept = "import kernel; print(len(kernel.twice._cache.kept()))"
+    kept = "import kernel; print(len(kernel.twice._cache._cache_file._load_index()))"
     done = subprocess.run([sys.executable, "-c", kept], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == f"{len(types)}\n"

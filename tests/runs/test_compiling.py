@@ -1,9 +1,11 @@
 """Facts about the first start: a second process compiles what plays and learns, and nothing is left to compile."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +27,10 @@ def compiled():
 
 problem, algorithm = sys.argv[1:]
 config = RunConfig(problem=problem, algorithm=algorithm, episodes=20)
-compiling._compile_learning(config)
+problem = opdop.make(problem)
+compiling._compile_learning(compiling._shortened(config), problem)
 learning = compiled()
-compiling._compile_planning(compiling._shortened(config), opdop.make(problem))
+compiling._compile_certificates(compiling._shortened(config), problem)
 both = compiled()
 compiling.execute(config, progress=False)
 left = sorted({name for name, _ in compiled() - both})
@@ -49,49 +52,72 @@ def test_two_processes_compile_what_a_run_needs(problem: str, algorithm: str, lo
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     learning, left = json.loads(done.stdout)
     assert loop in learning  # this takes longest
-    assert set(left) <= {"add_up", "evaluate_in"}  # of the end of a run, which that of `load_kernels` compiles
+    assert set(left) <= {"add_up", "evaluate_in", "act_greedily_in", "visit_by_actions_in"}  # to solve and to measure
 
 
-def test_a_second_process_is_started_if_nothing_was_compiled(monkeypatch: pytest.MonkeyPatch):
-    started = []
-
-    class Popen(subprocess.Popen):
-        def __init__(self, command: list[str], **options: Any):
-            started.append(command)
-            super().__init__(command, **options)
-
-    monkeypatch.setattr(subprocess, "Popen", Popen)
-    config, problem = RunConfig(problem="factored", episodes=20), opdop.make("factored")
-    compiling.load_kernels(config, problem)
-    assert not started  # the line above has compiled all, if it was not there
-    monkeypatch.setattr(compiling, "_is_first_start", lambda: True)
+@pytest.fixture
+def anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nothing had been compiled, on two cores and without other threads."""
+    monkeypatch.setattr(compiling, "was_compiled", lambda *_: False)
     monkeypatch.setattr(compiling, "cores", lambda: 2)
-    compiling.load_kernels(config, problem)
-    assert [command[1:] for command in started] == [["-m", "opdop.runs.compiling"]]
+    monkeypatch.setattr(compiling.threading, "active_count", lambda: 1)
 
 
-def test_a_second_process_that_fails_is_no_harm(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "_is_first_start", lambda: True)
-    monkeypatch.setattr(compiling, "cores", lambda: 2)
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    compiling.load_kernels(RunConfig(problem="factored", episodes=20), opdop.make("factored"))
+CONFIG, PROBLEM = RunConfig(problem="factored", episodes=20), opdop.make("factored")
 
 
-def test_there_is_no_second_process_for_problems_of_ones_own_or_on_one_core(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(subprocess, "Popen", None)
-    with compiling._helper(RunConfig(problem="mine.py:make", episodes=20)) as helped:
-        assert helped is False
-    monkeypatch.setattr(compiling, "cores", lambda: 1)
-    with compiling._helper(RunConfig(problem="factored", episodes=20)) as helped:
-        assert helped is False
+@pytest.mark.usefixtures("anew")
+def test_a_second_process_helps_and_ends_with_the_first_start():
+    before = opdop.train("factored", episodes=300)
+    with compiling.helper(CONFIG, PROBLEM):
+        (helper,) = multiprocessing.active_children()
+        compiling.load_kernels(CONFIG, PROBLEM)
+    assert not helper.is_alive()
+    assert not multiprocessing.active_children()
+    assert opdop.train("factored", episodes=300).history.equals(before.history)
 
 
-def test_the_first_start_is_known_by_the_cache(tmp_path: Any):
-    program = "from opdop.runs import compiling; print(compiling._is_first_start())"
-    for folder, said in ((str(tmp_path), "True"), (None, "False")):
-        environment = {**os.environ, **({} if folder is None else {"NUMBA_CACHE_DIR": folder})}
-        opdop.evaluate(opdop.make("factored"), opdop.solve(opdop.make("factored")).policy)
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
-        )
-        assert done.stdout.strip() == said
+@pytest.mark.usefixtures("anew")
+def test_a_second_process_that_fails_is_silent_and_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    def fail(*_: Any) -> None:
+        raise ValueError("no kernel")
+
+    monkeypatch.setattr(compiling, "_compile_learning", fail)
+    with compiling.helper(CONFIG, PROBLEM):
+        (helper,) = multiprocessing.active_children()
+        helper.join(20)
+        compiling.load_kernels(CONFIG, PROBLEM)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("anew")
+def test_there_is_no_second_process_where_it_would_not_help_or_not_be_safe(monkeypatch: pytest.MonkeyPatch):
+    def none_is_started(played: Any = PROBLEM) -> bool:
+        with compiling.helper(CONFIG, played):
+            return not multiprocessing.active_children()
+
+    assert none_is_started(PROBLEM.simulator(seed=0))  # it would be played
+    for owner, name, value in (
+        (compiling, "cores", lambda: 1),
+        (compiling.sys, "platform", "darwin"),
+        (compiling.threading, "active_count", lambda: 2),
+        (compiling, "was_compiled", lambda *_: True),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, value)
+            assert none_is_started()
+    assert not none_is_started()
+
+
+def test_what_was_compiled_is_remembered_until_the_sources_change(tmp_path: Path):
+    program = (
+        "import sys; from opdop.runs import compiling\n"
+        "kind = compiling._kind(compiling.RunConfig(problem='factored', episodes=1))\n"
+        "print(compiling.was_compiled(*kind)); compiling.remember(*kind); print(compiling.was_compiled(*kind))\n"
+        "kind[1]._cache._cache_file._source_stamp = b'another'; print(compiling.was_compiled(*kind))\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]

@@ -215,9 +215,9 @@ def _compile(config: RunConfig, problem: Played) -> None:
     garbage, about 100 MB, which is never looked for: that takes longer than to load all kernels, and the program ends
     soon.
     """
-    from opdop.runs.compiling import load_kernels
+    from opdop.runs.compiling import helper, load_kernels
 
-    with ThreadPoolExecutor(1) as worker:
+    with helper(config, problem), ThreadPoolExecutor(1) as worker:
         gc.disable()
         done = worker.submit(load_kernels, config, problem)
         try:

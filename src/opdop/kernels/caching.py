@@ -180,10 +180,26 @@ def _wait_for_lock(file: int) -> None:
         time.sleep(_LOOK_EVERY)
 
 
-def is_compiled(kernel: Any) -> bool:
-    """Return whether a kernel was compiled before, for whatever types of arguments, and its code is kept."""
-    cache = getattr(kernel, "_cache", None)
-    return bool(cache.kept()) if isinstance(cache, _LateCache) else True
+def was_compiled(what: str, kernel: Any) -> bool:
+    """Return whether `remember` was told that everything for something is compiled; True if nothing can be kept."""
+    note = _note(what, kernel)
+    return note is None or os.path.exists(note)
+
+
+def remember(what: str, kernel: Any) -> None:
+    """Remember, beside the compiled code of a kernel, that everything for something is compiled."""
+    if (note := _note(what, kernel)) is not None:
+        with contextlib.suppress(OSError):
+            Path(note).touch()
+
+
+def _note(what: str, kernel: Any) -> str | None:
+    """Return the name of an empty file: another one after a change of the sources or of Numba."""
+    found = getattr(getattr(kernel, "_cache", None), "_found", None)
+    if not isinstance(found, _Cache):
+        return None
+    facts = found._cache_file._source_stamp + f"{numba.__version__} {what}".encode()
+    return os.path.join(found._cache_path, f"compiled.{hashlib.sha256(facts).hexdigest()[:16]}")
 
 
 class _LateCache:
@@ -203,10 +219,6 @@ class _LateCache:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._found, name)
 
-    def kept(self) -> Any:
-        """Return what is kept of the function, by the types of its arguments; as if it were kept if nothing can be."""
-        return self._found.kept() if isinstance(self._found, _Cache) else True
-
     def end_turn(self) -> None:
         """Let other processes compile the function, or load what this one has compiled."""
         if isinstance(found := vars(self).get("_found"), _Cache):
@@ -223,10 +235,6 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         stamp = source_stamp(Path(function.__code__.co_filename).parent)
         self._cache_file = _CacheFile(self._cache_path, self._impl.filename_base, stamp)
         self._turn: tuple[int, str] | None = None  # a file that this process has locked, and its name
-
-    def kept(self) -> dict[Any, str]:
-        """Return the names of the files with code, by the types of arguments."""
-        return dict(self._cache_file._load_index())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         found = self._load(signature, target)

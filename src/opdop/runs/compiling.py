@@ -1,6 +1,6 @@
 """Load the kernels of a run before it begins. What was never compiled is compiled by two processes at the same time.
 
-This process compiles what solves the problem and makes certificates; a second one compiles what plays and learns. They
+This process compiles what makes certificates and solves the problem; a copy of it compiles what plays and learns. They
 share their work through the cache of compiled code (`opdop.kernels.caching`): where both need a kernel, one waits for
 the other. Nothing else passes between them, and no result depends on whether there is a second one.
 """
@@ -8,19 +8,21 @@ the other. Nothing else passes between them, and no result depends on whether th
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
+import multiprocessing
+import os
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from opdop.algorithms import Task
 from opdop.algorithms.task import swapped
 from opdop.confidence.data import confidence_set
-from opdop.envs import environments, make_trainable
 from opdop.kernels import dynamic_programming
-from opdop.kernels.caching import is_compiled
+from opdop.kernels.caching import remember, was_compiled
 from opdop.model import DescribedSimulator, Episode, OpdopError, Problem, TabularCMDP, TabularPolicy, as_tabular
 from opdop.planning import Optimum, Values
 from opdop.runs.config import RunConfig
@@ -36,59 +38,65 @@ def load_kernels(config: RunConfig, problem: Problem | DescribedSimulator) -> No
     A simulator is not played for it: that may take long, and moves its random stream.
     """
     first = _shortened(config)
-    if not isinstance(problem, Problem):
-        execute(first, StandIn(problem), progress=False)
+    if isinstance(problem, Problem) and not was_compiled(*_kind(config)):
+        _compile_certificates(first, problem)
+    execute(first, problem if isinstance(problem, Problem) else StandIn(problem), progress=False)
+    remember(*_kind(config))
+
+
+@contextlib.contextmanager
+def helper(config: RunConfig, problem: Problem | DescribedSimulator) -> Iterator[None]:
+    """Let a copy of this process compile what plays and learns, if this may be new; it ends with the context.
+
+    There is none on one processor, nor where copies of a process are not safe: with threads, or not on Linux.
+    """
+    alone = cores() < 2 or sys.platform != "linux" or threading.active_count() > 1
+    if alone or not isinstance(problem, Problem) or was_compiled(*_kind(config)):
+        yield
         return
-    with _helper(config) if _is_first_start() else contextlib.nullcontext(False) as helped:
-        if helped:
-            _compile_planning(first, problem)
-        execute(first, problem, progress=False)
+    copy = multiprocessing.get_context("fork").Process(target=_help, args=(config, problem), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # from Python 3.12 on, of threads that only wait in OpenBLAS
+        copy.start()
+    try:
+        yield
+    finally:
+        copy.kill()
+        copy.join()
+
+
+def _help(config: RunConfig, problem: Problem) -> None:
+    """Compile what plays and learns, without a word: the other process compiles what this one does not."""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    _compile_learning(_shortened(config), problem)
 
 
 def _shortened(config: RunConfig) -> RunConfig:
     return config.but(episodes=1, planned_episodes=config.planned_episodes or config.episodes, evaluation_episodes=0)
 
 
-def _is_first_start() -> bool:
-    """Return whether nothing was ever compiled: every run of a known model needs this kernel."""
-    return not is_compiled(dynamic_programming.evaluate_in)
+def _kind(config: RunConfig) -> tuple[str, Any]:
+    """Return words for the runs that need the same kernels, and a kernel beside whose code it is kept."""
+    return (
+        f"{config.algorithm} {config.preset} on {config.problem}, noisy: {config.noisy}",
+        dynamic_programming.evaluate_in,
+    )
 
 
-@contextlib.contextmanager
-def _helper(config: RunConfig) -> Iterator[bool]:
-    """Let a second process compile what plays and learns; True if there is one, which ends with the context.
-
-    There is none for problems that do not ship, whose code or file would be read a second time, nor on one processor.
-    """
-    if config.problem not in environments() or cores() < 2:
-        yield False
-        return
-    command, quiet = [sys.executable, "-m", __name__], subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, text=True) as helper:
-        try:
-            with contextlib.suppress(OSError):  # it has ended already: this process does everything
-                assert helper.stdin is not None
-                helper.stdin.write(json.dumps(config.record()))
-                helper.stdin.close()
-            yield True
-        finally:
-            helper.kill()
-
-
-def _compile_planning(config: RunConfig, problem: Problem) -> None:
-    """Compile what solves the problem and makes certificates, in an order in which the two seldom wait."""
-    trainer = Trainer(config, problem, None, None, 0, True)
+def _compile_certificates(config: RunConfig, problem: Problem) -> None:
+    """Compile what makes certificates, in an order in which the two processes seldom wait for each other."""
+    trainer = Trainer(config, problem, None, None, 0, True, optimum=_unknown_optimum(problem))
     if (data := trainer.observations()) is not None:
         with contextlib.suppress(OpdopError):  # the run itself raises it, if it comes to that
             confidence_set(data.as_declared(), config.failure_probability).lower(_uniform(trainer.task))
             trainer.certified()
 
 
-def _compile_learning(config: RunConfig) -> None:
-    """Compile what plays and learns. The problem is not solved: the learner is told another Slater gap."""
-    problem = make_trainable(config.problem, **config.problem_parameters)
-    assert isinstance(problem, Problem)
-    trainer = Trainer(_shortened(config), problem, None, None, 0, True, optimum=_unknown_optimum(problem))
+def _compile_learning(config: RunConfig, problem: Problem) -> None:
+    """Compile what plays and learns."""
+    trainer = Trainer(config, problem, None, None, 0, True, optimum=_unknown_optimum(problem))
     evaluator = getattr(trainer.learner, "evaluator", None)
     if evaluator is not None and not trainer.compiled:  # what the other process needs last, and takes longest
         task = evaluator.task
@@ -104,7 +112,7 @@ def _uniform(sizes: Task | TabularCMDP) -> TabularPolicy:
 
 
 def _unknown_optimum(problem: Problem) -> Optimum:
-    """Return numbers of the right kinds, for a learner of which only the compiled code is wanted."""
+    """Return numbers of the right kinds: only compiled code is wanted, and that of a solver would come first."""
     cmdp = as_tabular(problem)
     nothing = Values.of(np.zeros(1 + cmdp.num_constraints))
     return Optimum(
@@ -119,7 +127,3 @@ def _unknown_optimum(problem: Problem) -> Optimum:
         method="none",
         passes=0,
     )
-
-
-if __name__ == "__main__":
-    _compile_learning(RunConfig.of(json.load(sys.stdin)))
