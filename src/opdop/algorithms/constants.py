@@ -41,6 +41,7 @@ class Constants:
     damping: float = 0.0  # kappa
     early_updates: float = 1.0  # episode k is followed by this many / k updates, but at least by one
     relative: bool = False  # whether the steps and the damping are shares of the ranges of Q
+    damping_ratio: float = 0.0  # to which relative steps raise that of policy and multipliers
     caution: float = 0.0  # standard errors of the estimated utilities by which relative steps raise thresholds
 
     @property
@@ -53,6 +54,7 @@ class Constants:
         step = best_step_size(task, 0.0) if self.preset == "certified" else self.step_size
         own = {name: value for name, value in self.parameters.items() if name != "margin"}
         free = replace(self, dual_step_size=0.0, mixing=0.0, dual_bound=0.0, dual_total=math.inf, damping=0.0)
+        free = replace(free, damping_ratio=0.0)
         return replace(free, step_size=step, parameters=own)
 
     def described(self, task: Task) -> dict[str, Any]:
@@ -167,6 +169,7 @@ def _practical(
     step_scale: float = 1.0,
     dual_step_scale: float = 0.03,
     damping: float = 0.2,
+    damping_ratio: float = 0.7,
     caution: float = 1.0,
     early_updates: float = 1.0,
     radius_scale: float = 0.001,
@@ -207,6 +210,7 @@ def _practical(
         damping=damping,
         relative=True,
         early_updates=early_updates,
+        damping_ratio=damping_ratio,
         caution=caution,
         parameters={name: given[name] for name in presets()["practical"]},
     )

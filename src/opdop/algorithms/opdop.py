@@ -73,6 +73,8 @@ class OPDOP:
         dual_total: the largest sum of the multipliers.
         margin: what is added to every threshold in the multipliers' steps.
         damping: kappa, with which the multipliers react to the last violation beside the sum of all.
+        damping_ratio: relative steps raise kappa where the policy reacts so little to the multipliers that both would
+            oscillate with a smaller damping ratio.
         relative: whether alpha, eta and kappa are shares of the ranges of Q that were seen, free of units, horizon and
             number of episodes; see `opdop.kernels.primal_dual.find_rates`. Theta is then divided by the episode.
         early_updates: early_updates / k updates of policy and multipliers are made for episode k instead of one, as
@@ -82,7 +84,8 @@ class OPDOP:
         constants: plain data stored with the run; by default the numbers above.
 
     Raises InvalidParameterError if a number is out of range, the evaluator has other sizes than the task, or
-    `dual_total` is combined with damping or relative steps, or caution with steps that are not relative.
+    `dual_total` is combined with damping or relative steps, or `caution` or `damping_ratio` with steps that are not
+    relative.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class OPDOP:
         dual_total: float = math.inf,
         margin: float = 0.0,
         damping: float = 0.0,
+        damping_ratio: float = 0.0,
         relative: bool = False,
         early_updates: float = 1.0,
         caution: float = 0.0,
@@ -129,15 +133,18 @@ class OPDOP:
         self.damping, self.relative = numbers["damping"], as_flag("relative", relative)
         if self.dual_total < math.inf and (self.relative or self.damping):
             raise InvalidParameterError("dual_total is for steps that are neither damped nor relative.")
-        self.caution = _constant("caution", caution)
+        self.caution, self.damping_ratio = _constant("caution", caution), _constant("damping_ratio", damping_ratio)
         if self.caution and not self.relative:
             raise InvalidParameterError("caution is for relative steps, which see how much a total varies.")
+        if self.damping_ratio and not self.relative:
+            raise InvalidParameterError("damping_ratio is for relative steps, which see how much the policy reacts.")
         if not isinstance(constants, Mapping | None):
             raise InvalidParameterError(f"constants are {shown(constants)}; expected names with values, or None.")
         if constants is None:
             own = {"margin": margin} if margin else {}
             own |= {} if self.dual_total == math.inf else {"dual_total": self.dual_total}
             own |= {} if self.early_updates == 1.0 else {"early_updates": self.early_updates}
+            own |= {"damping_ratio": self.damping_ratio} if self.damping_ratio else {}
             own |= {"caution": self.caution} if self.caution else {}
             constants = {"preset": "none", **numbers, "relative": self.relative, **own, **task.plan()}
         self.constants = {**constants, **getattr(evaluator, "described", dict)()}
@@ -190,6 +197,7 @@ class OPDOP:
             dual_total=constants.dual_total,
             margin=constants.margin if constants.dual_bound else 0.0,
             damping=constants.damping,
+            damping_ratio=constants.damping_ratio,
             relative=constants.relative,
             early_updates=constants.early_updates,
             caution=constants.caution,
@@ -254,6 +262,7 @@ class OPDOP:
             self.damping,
             self.relative,
             self.early_updates,
+            self.damping_ratio,
             self.caution,
             most_margin=MOST_OF_GAP * 2.0 * self.task.horizon / self.dual_bound if self.dual_bound else 0.0,
         )

@@ -20,12 +20,14 @@ from opdop.kernels.vectors import load, load_some, power_of_two, store, store_so
 PROBABILITY_FLOOR = 1e-300
 
 # Of relative steps: episodes over which scales are averaged, the smallest scale, what a violation counts at most, how
-# much the response of the policy counts, and how much of the Slater gap a margin may take.
+# much the response of the policy counts, how much of the Slater gap a margin may take, and how far a raised kappa may
+# move a multiplier, in units of W / s_i.
 SCALE_MEMORY = 100.0
 LEAST_SCALE = 1e-6
 MOST_SCALES = 10.0
 RESPONSE_SHARE = 0.3
 MOST_OF_GAP = 0.5
+MOST_MOVED = 0.5
 
 _BLOCK = 128  # states of which all are improved if one was visited
 _LOG2_E = 1.4426950408889634
@@ -202,6 +204,7 @@ class Steps(NamedTuple):
     damping: float  # kappa
     relative: bool
     early_updates: float = 1.0  # episode k is followed by this many / k updates, but at least by one
+    damping_ratio: float = 0.0  # the least one of the oscillation of policy and multiplier
     caution: float = 0.0  # standard errors of the estimated utilities by which thresholds are raised
     most_margin: float = 0.0  # by which they are raised at most
 
@@ -239,6 +242,16 @@ def find_targets(steps, thresholds, variances, played, targets):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+def damping_for(ratio, dual_step_size, response):
+    """Return the kappa with which the oscillation of policy and multiplier has a damping ratio.
+
+    To first order an episode changes v by -response (Y - Y*), with response = alpha G, and I by eta v, and Y is
+    I + kappa v. So v'' + kappa response v' + eta response v = 0, and its ratio is kappa sqrt(response / eta) / 2.
+    """
+    return 2.0 * ratio * math.sqrt(dual_step_size / max(response, PROBABILITY_FLOOR))
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def find_rates(steps, seen, integral, dual, targets, utility_estimates, played, rates):
     """Write the steps of the next episode into rates [2 J]: alpha, theta, then every eta_i and then every kappa_i.
 
@@ -253,6 +266,8 @@ def find_rates(steps, seen, integral, dual, targets, utility_estimates, played, 
     violation counts as at most MOST_SCALES s_i: the first estimates are poor, and I_i must not wind up meanwhile.
     Where many states choose at random, V_i reacts to Y_i by alpha G_i in one step, far more than s_i; without G_i a
     damped multiplier would react to its own reaction, and circle.
+
+    Where the policy reacts little, kappa_i is larger: `damping_for`.
     """
     I, scales = dual.shape[0], seen.scales
     rates[0], rates[1] = steps.step_size, steps.mixing
@@ -269,6 +284,10 @@ def find_rates(steps, seen, integral, dual, targets, utility_estimates, played, 
             unit = settled_scale / opposed
             rates[2 + i] *= unit
             rates[2 + I + i] *= unit
+            if steps.damping_ratio > 0.0:
+                needed = damping_for(steps.damping_ratio, rates[2 + i], rates[0] / moving * seen.responses[i])
+                most = MOST_MOVED * settled_scale / max(scales[1 + i] * violation, LEAST_SCALE**2)
+                rates[2 + I + i] = max(rates[2 + I + i], min(needed, most))
         rates[0] /= moving
         rates[1] /= played + 1.0
 
