@@ -184,3 +184,14 @@ def test_caution_keeps_late_policies_within_the_constraint(problem: str):
         return float(np.mean(found))
 
     assert late_violation(1.0) < 0.5 * late_violation(1e-9)
+
+
+@pytest.mark.parametrize(("problem", "number"), [("bandit", 3), ("maintenance", 1), ("dense", 1), ("ice", 2)])
+def test_a_damping_ratio_makes_multipliers_settle_where_the_policy_reacts_little(problem: str, number: int):
+    def spread(ratio: float) -> float:
+        run = opdop.train(
+            draw(problem, number), episodes=4_000, measure_every=100, records=4_000, parameters={"damping_ratio": ratio}
+        )
+        return float(run.history["dual_0"].to_numpy()[2_000:].std())
+
+    assert spread(0.7) < 0.6 * spread(1e-9)
