@@ -73,6 +73,47 @@ def stream(counts, kernel):  # pragma: no cover - compiled
     return total + weight
 
 
+@njit(fastmath=True)
+def multiply(counts, values, totals, times):  # pragma: no cover - compiled
+    """Multiply counts [y, pair] that stay near by the values of two signals [2, y]: no table is read."""
+    for _ in range(times):
+        for y in range(0, counts.shape[0], 4):
+            a0, a1, a2, a3 = values[0, y], values[0, y + 1], values[0, y + 2], values[0, y + 3]
+            b0, b1, b2, b3 = values[1, y], values[1, y + 1], values[1, y + 2], values[1, y + 3]
+            for pair in range(counts.shape[1]):
+                m0, m1 = float(counts[y, pair]), float(counts[y + 1, pair])
+                m2, m3 = float(counts[y + 2, pair]), float(counts[y + 3, pair])
+                totals[0, pair] += m0 * a0 + m1 * a1 + m2 * a2 + m3 * a3
+                totals[1, pair] += m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3
+
+
+@njit(fastmath={"contract"})
+def look_up(starts, successors, counts, values, totals):  # pragma: no cover - compiled
+    """Look up two values [2, y] for each entry of the lists of all pairs, and add up their products with the counts."""
+    for pair in range(starts.shape[0] - 1):
+        first, second = 0.0, 0.0
+        for entry in range(np.uint64(starts[pair]), np.uint64(starts[pair + 1])):
+            y = np.uint32(successors[entry])
+            first += counts[entry] * values[0, y]
+            second += counts[entry] * values[1, y]
+        totals[0, pair % totals.shape[1]], totals[1, pair % totals.shape[1]] = first, second
+
+
+def arithmetic_seconds(S: int, A: int, H: int, successors: int) -> dict[str, float]:
+    """Return the time of an episode's sums over successors alone: from a table that stays near, and from lists."""
+    near, rng = np.ones((8, S * A), dtype=np.int32), np.random.default_rng(0)
+    values, totals = rng.random((2, S)), np.zeros((2, S * A))
+    starts = np.arange(H * S * A + 1) * successors
+    chosen, counts = rng.integers(0, S, starts[-1]).astype(np.int32), np.full(starts[-1], 20.0)
+    probes = {
+        "multiplications alone": lambda: multiply(near, values[:, :8].copy(), totals, H * S // 8),
+        "lookups alone": lambda: look_up(starts, chosen, counts, values, totals),
+    }
+    for action in probes.values():
+        action()  # compiles
+    return {name: best_seconds(action, 30) for name, action in probes.items()}
+
+
 def filled_learner(cmdp: TabularCMDP, times: int) -> opdop.OPDOP:
     """Return a learner that has observed every possible transition `times` times."""
     task = opdop.Task.of(cmdp, episodes=100_000, stationary=False)  # counts of each stage, as the probe reads
@@ -130,15 +171,20 @@ def against_memory_bandwidth() -> None:
         stream(*tables)
         probes[name] = best_seconds(lambda tables=tables: stream(*tables), 30)
         print(f"  probe, {name}: {probes[name] * 1e6:8.1f} us")
+    for name, seconds in (arithmetic := arithmetic_seconds(S, A, H, 5)).items():
+        print(f"  probe, {name}: {seconds * 1e6:8.1f} us")
     dense, thin = dense_model(S, A, H), sparse_model(S, A, H)
-    for text, cmdp, every, probe, aim in (
-        ("dense, learning and measuring", dense, 1, "counts and kernel", "at most 2"),
-        ("dense, learning only", dense, 0, "counts", "at most 2"),
-        ("5 successors, learning and measuring", thin, 1, "counts and kernel", "below 1"),
-        ("5 successors, learning only", thin, 0, "counts", "below 1"),
+    for text, cmdp, every, probe, aim, other in (
+        ("dense, learning and measuring", dense, 1, "counts and kernel", "at most 2", None),
+        ("dense, learning only", dense, 0, "counts", "at most 2", "multiplications alone"),
+        ("5 successors, learning and measuring", thin, 1, "counts and kernel", "below 1", None),
+        ("5 successors, learning only", thin, 0, "counts", "below 1", "lookups alone"),
     ):
         seconds = episode_seconds(cmdp, filled_learner(cmdp, 20), 64, every)
-        print(f"  {text}: {seconds * 1e6:8.1f} us/episode, {seconds / probes[probe]:5.2f} of the probe (aim: {aim})")
+        also = "" if other is None else f", {seconds / arithmetic[other]:.2f} of the {other}"
+        print(
+            f"  {text}: {seconds * 1e6:8.1f} us/episode, {seconds / probes[probe]:5.2f} of the probe (aim: {aim}){also}"
+        )
 
 
 def memory() -> None:

@@ -305,38 +305,35 @@ def test_relative_steps_by_hand(kernel: Any):
 
 @pytest.mark.parametrize("kernel", both(find_rates))
 def test_kappa_is_raised_where_the_policy_reacts_little(kernel: Any):
-    settling = RELATIVE._replace(damping_ratio=0.7)
-    # alpha 1 / 20, G = 5 / 4: 1.4 sqrt(eta / (alpha G)) is 1.4 sqrt((3 / 8) / (1 / 16)); the unit is 6 / (4 + 0.3 * 5 / 4)
+    def rates(ratio: float = 0.7, **other: Any) -> Array:
+        steps = RELATIVE._replace(damping_ratio=ratio)
+        return rates_of(kernel, steps, [4.0, 2.0], [1.0], [3.0], played=7, **other)
+
+    # With alpha = 1 / 20 and G = 5 / 4 the response is 1 / 16, and the unit is 6 / (4 + 0.3 * 5 / 4).
     unit = 6.0 / 4.375
-    rates = rates_of(kernel, settling, [4.0, 2.0], [1.0], [3.0], played=7, responses=[1.25])
-    np.testing.assert_allclose(rates, [0.05, 0.125, 0.25 * unit, 1.4 * math.sqrt(0.25 * unit / 0.0625)], rtol=1e-15)
-    # with a violation of 1 at most 0.5 * 6 / (2 * 1), and with one of 20 the other kappa is larger
-    rates = rates_of(kernel, settling, [4.0, 2.0], [1.0], [3.0], played=7, estimates=[2.0], responses=[1e-9])
-    np.testing.assert_allclose(rates[3], 1.5, rtol=1e-15)
-    rates = rates_of(kernel, settling, [4.0, 2.0], [1.0], [3.0], played=7, estimates=[21.0], responses=[1e-9])
-    np.testing.assert_allclose(rates[3], 0.75 * 0.75, rtol=1e-9)
-    # where the policy reacts much, kappa is as without the ratio
-    quick = {"played": 7, "responses": [40.0 / 3.0]}
-    usual = rates_of(kernel, RELATIVE, [4.0, 2.0], [1.0], [3.0], **quick)
-    np.testing.assert_array_equal(
-        rates_of(kernel, RELATIVE._replace(damping_ratio=1e-9), [4.0, 2.0], [1.0], [3.0], **quick), usual
-    )
+    expected = [0.05, 0.125, 0.25 * unit, 1.4 * math.sqrt(0.25 * unit / 0.0625)]
+    np.testing.assert_allclose(rates(responses=[1.25]), expected, rtol=1e-15)
+    # With a violation of 1 it is at most 0.5 * 6 / (2 * 1); with one of 20 the other kappa is larger.
+    np.testing.assert_allclose(rates(estimates=[2.0], responses=[1e-9])[3], 1.5, rtol=1e-15)
+    np.testing.assert_allclose(rates(estimates=[21.0], responses=[1e-9])[3], 0.75 * 0.75, rtol=1e-9)
+    # Where the ratio is large enough already, nothing changes.
+    usual, enough = (rates(ratio, responses=[40.0 / 3.0]) for ratio in (0.0, 0.01))
+    np.testing.assert_array_equal(enough, usual)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "overshoot"), [(0.7, math.exp(-0.7 * math.pi / math.sqrt(0.51))), (0.2, None), (1.5, 0.0)]
-)
-def test_policy_and_multiplier_settle_as_an_oscillator_with_this_damping_ratio(ratio: float, overshoot: float | None):
+@pytest.mark.parametrize(("ratio", "overshoot"), [(0.2, 0.5266), (0.7, 0.0460), (1.5, 0.0)])
+def test_policy_and_multiplier_settle_as_an_oscillator_with_this_damping_ratio(ratio: float, overshoot: float):
     # The closed form: from v = 1 at rest, v falls below 0 by exp(-pi ratio / sqrt(1 - ratio^2)), or not at all.
-    eta, response, v, integral, lowest = 1e-3, 1e-3, 1.0, 0.0, 0.0
+    if ratio < 1.0:
+        assert overshoot == pytest.approx(math.exp(-math.pi * ratio / math.sqrt(1.0 - ratio**2)), rel=1e-3)
+    eta, response, v, lowest = 1e-3, 1e-3, 1.0, 0.0
     kappa = damping_for(ratio, eta, response)
-    integral = -kappa * v  # so that v is at rest at first
+    integral = -kappa  # so that v is at rest at first
     for _ in range(40_000):
         integral += eta * v
         v -= response * (integral + kappa * v)
         lowest = min(lowest, v)
-    expected = math.exp(-math.pi * ratio / math.sqrt(1.0 - ratio**2)) if overshoot is None else overshoot
-    assert -lowest == pytest.approx(expected, abs=0.01)
+    assert -lowest == pytest.approx(overshoot, abs=0.005)
     assert abs(v) < 1e-3
 
 
