@@ -18,7 +18,7 @@ from opdop.runs.config import RunConfig
 from opdop.runs.files import as_folder, damaged, read_arrays
 
 CHECKPOINT = "checkpoint.npz"
-KIND = "an opdop checkpoint of format 3"
+KIND = "an opdop checkpoint of format 4"
 
 
 @runtime_checkable
