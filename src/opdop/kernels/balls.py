@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
+from opdop.kernels.parts import in_kernels
 from opdop.kernels.sorting import sort_states
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@in_kernels(forceinline=True)
 def mean_width(n, log_sets):
     """Return how far the mean of n observations in [0, 1] may be from its expectation; infinite for n = 0.
 
@@ -27,7 +28,7 @@ def mean_width(n, log_sets):
     return math.sqrt(0.5 * (n + 1.0) * (log_sets + 0.5 * math.log(n + 1.0))) / n
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@in_kernels(forceinline=True)
 def l1_width(n, log_sets):
     """Return how far, in L1, the empirical distribution of n draws may be from the true one: at most 2.
 
@@ -39,7 +40,7 @@ def l1_width(n, log_sets):
     return min(2.0, 2.0 * mean_width(n, log_sets))
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@in_kernels(forceinline=True)
 def log_pairs_of_sets(m):
     """Return log(2^(m-1) - 1): how many sets of m outcomes there are, a set and its complement being one.
 
@@ -50,7 +51,7 @@ def log_pairs_of_sets(m):
     return (m - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - m)))
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
+@in_kernels(forceinline=True)
 def unseen_mass(n, log_sets):
     """Return the largest probability of a set of outcomes of which none occurred in n draws; 1 for n = 0.
 
