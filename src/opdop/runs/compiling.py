@@ -56,9 +56,8 @@ def helper(config: RunConfig, problem: Problem | DescribedSimulator) -> Iterator
         return
     copy = multiprocessing.get_context("fork").Process(target=_help, args=(config, problem), daemon=True)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # from Python 3.12 on, of threads that only wait in OpenBLAS
+        # From Python 3.12 on Python warns of any other thread; those of OpenBLAS only wait.
+        warnings.simplefilter("ignore", DeprecationWarning)
         copy.start()
     try:
         yield
@@ -79,10 +78,8 @@ def _shortened(config: RunConfig) -> RunConfig:
 
 def _kind(config: RunConfig) -> tuple[str, Any]:
     """Return words for the runs that need the same kernels, and a kernel beside whose code it is kept."""
-    return (
-        f"{config.algorithm} {config.preset} on {config.problem}, noisy: {config.noisy}",
-        dynamic_programming.evaluate_in,
-    )
+    words = f"{config.algorithm} {config.preset} on {config.problem}, noisy: {config.noisy}"
+    return words, dynamic_programming.evaluate_in
 
 
 def _compile_certificates(config: RunConfig, problem: Problem) -> None:
