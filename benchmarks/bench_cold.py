@@ -20,6 +20,7 @@ from typing import Any
 from numba.core import codegen, event
 
 from opdop.__main__ import main as opdop
+from opdop.kernels.compiler import KernelLibrary
 from opdop.runs import compiling
 
 AIM = 8.0  # seconds
@@ -31,14 +32,12 @@ RUNS = (
 )
 SHOWN = 7
 STARTS = 3
-PASSES = {  # of Numba; the others are Python's bytecode and Numba's representation of it
-    "nopython_type_inference": "types",
-    "native_lowering": "lowering",
-    "part_lowering": "lowering",
+PASSES = {  # of Numba, by the end of their names; the others are Python's bytecode and Numba's representation of it
+    "type_inference": "types",
+    "lowering": "lowering",
 }
 STEPS = {  # methods of Numba's libraries of LLVM code
-    "_optimize_functions": "LLVM on functions",
-    "_optimize_final_module": "LLVM on modules",
+    "_optimize_final_module": "LLVM's optimisation",
     "_finalize_specific": "machine code",
     "add_ir_module": "LLVM's text",
 }
@@ -97,7 +96,12 @@ class Phases(event.Listener):
     def __init__(self) -> None:
         self.clock = Clock()
         for method, phase in STEPS.items():
-            for kind in (codegen.CPUCodeLibrary, codegen.JITCodeLibrary):
+            for kind in (
+                codegen.CPUCodeLibrary,
+                codegen.JITCodeLibrary,
+                KernelLibrary,
+                *KernelLibrary.__subclasses__(),
+            ):
                 if method in vars(kind):
                     setattr(kind, method, self.timed(getattr(kind, method), phase))
 
@@ -120,7 +124,8 @@ class Phases(event.Listener):
 
     def on_end(self, event: event.Event) -> None:
         """Numba has ended a pass; what it calls it begins with the name of the pass."""
-        self.clock.stop(PASSES.get(event.data["name"].partition(" ")[0], "bytecode and its analysis"))
+        name = event.data["name"].partition(" ")[0]
+        self.clock.stop(next((PASSES[end] for end in PASSES if name.endswith(end)), "bytecode and its analysis"))
 
 
 class Garbage:

@@ -19,7 +19,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 
 
-@njit(allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(allocates=False, forceinline=True, fastmath=False)
 def walk_back(look_ahead, choose, data, chosen, q, v, end, H, together):
     """Write Q and V of all H stages, the last one first; end [J, S] is where V_H is kept.
 

@@ -35,13 +35,13 @@ def _overload_evaluate_ball(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, kind="compact", fastmath=False, alone=True)
+@njit(cache=True, allocates=False, kind="compact", fastmath=False)
 def _evaluate_table(counts, policy, q, v):
     H = policy.shape[0]
     walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, v[:, H], H, None)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _look_ahead_in_table(counts, h, first, last, q, v):
     visits, (J, H, _, S) = counts.visits, q.shape
     if not any_touched(visits.touched, h, 0, S):
@@ -92,7 +92,7 @@ def _estimate_block(like, counts, q, v, j, h, k, is_filled, pair):
     store(q, (j * H + h) * pairs + pair, where_positive(number, bound, top))
 
 
-@njit(cache=True, allocates=False, kind="apart", fastmath=_EXACT)
+@njit(cache=True, allocates=False, kind="apart", fastmath=_EXACT, alone=True)
 def _fill(seen, k, v, j, stage, order, h, number, moved, work):
     """Write n times the largest expectation of v[j, stage] over each pair's ball into work[0]; work[1] is used up."""
     S, pairs = seen.shape[1], seen.shape[2]
@@ -130,13 +130,13 @@ def _fill(seen, k, v, j, stage, order, h, number, moved, work):
             work[0, pair] += taken * value
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=True)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _evaluate_lists(counts, policy, q, v):
     H = policy.shape[0]
     walk_back(_look_ahead_in_lists, _average_touched, counts, (policy, counts.visits.touched), q, v, v[:, H], H, None)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _look_ahead_in_lists(counts, h, first, last, q, v):
     visits, (J, H, A, S) = counts.visits, q.shape
     number, upper = visits.number, visits.upper
@@ -158,7 +158,7 @@ def _look_ahead_in_lists(counts, h, first, last, q, v):
     return True
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _average_touched(chosen, h, first, last, q, v):
     """Write V = <Q, policy> where a state was visited at stage h, and H-h elsewhere, to the last bit."""
     (policy, touched), (J, H, _, S) = chosen, q.shape

@@ -12,6 +12,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import in_kernels
+from opdop.kernels.records import as_record
 from opdop.kernels.sorting import sort_states
 
 
@@ -63,6 +64,7 @@ def unseen_mass(n, log_sets):
     return -math.expm1(-max(log_sets, 0.0) / n)
 
 
+@as_record
 class Balls(NamedTuple):
     """Rows of transitions, each the centre of an L1 ball, with lists of successors as in `transitions.Sparse`.
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from opdop.kernels.balls import rank_states
 from opdop.kernels.caching import njit
+from opdop.kernels.records import as_record
 
 
+@as_record
 class Boxes(NamedTuple):
     """Rows of transitions of which each probability lies between two ends.
 

@@ -25,8 +25,9 @@ from typing import Any
 import numba
 from numba.core import caching
 
+from opdop.kernels.compiler import KernelCompiler
 from opdop.kernels.file_locks import try_lock
-from opdop.kernels.parts import Polished, as_kernel
+from opdop.kernels.parts import as_kernel
 
 _DIGEST = 32  # bytes of a SHA-256, at the end of each cache file
 _TOLD = "OPDOP_CACHE_NOTE"  # an environment variable, so that worker processes do not say it again
@@ -38,9 +39,8 @@ def njit(
     *,
     cache: bool = False,
     allocates: bool = True,
-    polished: bool = False,
     kind: str = "",
-    alone: bool | None = None,
+    alone: bool = False,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return Numba's decorator `njit(**options)`, with a cache that never stops the program.
@@ -50,19 +50,16 @@ def njit(
 
     A kernel with `allocates=False` makes no array, and calls only kernels that return none. Numba then leaves out the
     counting of references, which takes about 10 ns for each array in each call and for each view: most of the time of
-    a small problem. Views are free in such a kernel, and it compiles twice as fast. A `polished` kernel is optimised
-    once more when all its parts are in it. A kernel of kind "apart" stays a function in the kernels that call it, so
-    that their loops have registers enough. So does one of kind "compact", and LLVM keeps its code short, which is
-    faster where there are few states and actions. `alone` says whether a part is optimised before it is linked into its
-    callers; if that is not said, it is if it is inlined by force and has loops.
+    a small problem. Views are free in such a kernel, and it compiles twice as fast. A kernel of kind "apart" stays a
+    function in the kernels that call it, so that their loops have registers enough. So does one of kind "compact", and
+    LLVM keeps its code short, which is faster where there are few states and actions. A part that is `alone` is
+    optimised before it is linked into its callers, and again with them.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        if alone is not None:
-            vars(function)["alone"] = alone  # which `opdop.kernels.parts` reads
+        vars(function)["alone"] = alone  # which `opdop.kernels.parts` reads
         chosen = {"nogil": True, "error_model": "numpy", "_nrt": allocates, "no_cfunc_wrapper": True, **options}
-        way = {"pipeline_class": Polished} if polished else {}
-        compiled = as_kernel(numba.njit(**chosen, **way)(function), chosen, kind)
+        compiled = as_kernel(numba.njit(**chosen, pipeline_class=KernelCompiler)(function), chosen, kind)
         if cache and hasattr(compiled, "_cache"):  # not if compiling is switched off
             compiled._cache = _LateCache(function)
         return compiled

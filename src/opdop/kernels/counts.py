@@ -19,6 +19,7 @@ from numba import types
 from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
+from opdop.kernels.records import as_record
 from opdop.kernels.simd import LANES
 from opdop.kernels.vectors import load, load_some, store, store_some, zeros
 from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
@@ -31,6 +32,7 @@ _BLOCK = 128  # states evaluated together from lists
 _NEAR = 2**13  # counts of a stage up to which pairs are summed up one after the other; larger tables are read in order
 
 
+@as_record
 class CountTable(NamedTuple):
     """Every transition has a cell, ordered so that a stage is read from start to end."""
 
@@ -38,6 +40,7 @@ class CountTable(NamedTuple):
     seen: np.ndarray  # [L, S, S*A] int32: n(x, a, y) at [h, y, a*S + x]
 
 
+@as_record
 class CountLists(NamedTuple):
     """Every pair (h, x, a) has a short list of successors in a shared pool; flat over (h*A + a)*S + x."""
 
@@ -71,13 +74,13 @@ def _overload_evaluate(counts, policy, q, v):
     return by_form(counts, _evaluate_table, _evaluate_lists)
 
 
-@njit(cache=True, allocates=False, fastmath=False, alone=True)
+@njit(cache=True, allocates=False, fastmath=False)
 def _evaluate_table(counts, policy, q, v):
     H = policy.shape[0]
     walk_back(_look_ahead_in_table, average_signals, counts, policy, q, v, v[:, H], H, None)  # line 3
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _look_ahead_in_table(counts, h, first, last, q, v):
     visits, (J, _, _, S) = counts.visits, q.shape
     if not any_touched(visits.touched, h, 0, S):
@@ -132,13 +135,13 @@ def _sum_block(like, counts, v, j, i, h, k, pair):
     return one, two
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=True)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _evaluate_lists(counts, policy, q, v):
     H = policy.shape[0]
     walk_back(_look_ahead_in_lists, average_signals, counts, policy, q, v, v[:, H], H, _BLOCK)  # line 3
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _look_ahead_in_lists(counts, h, first, last, q, v):
     visits, (J, H, A, S) = counts.visits, q.shape
     inverse, width, doubt = visits.inverse, visits.width, visits.doubt
@@ -271,7 +274,7 @@ def _average_block(q, policy, x, count, v):
     store_some(v, x, mean, count)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def average_signals(policy, h, first, last, q, v):
     """Choose a given policy [H, A, S], for `walk_back`: write V = <Q, policy> of all signals at stage h."""
     for j in range(q.shape[0]):

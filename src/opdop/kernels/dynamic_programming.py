@@ -14,6 +14,7 @@ import numpy as np
 from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import in_kernels
+from opdop.kernels.records import as_record
 from opdop.kernels.transitions import count_rows, draw, draw_next, empty_values, expect, prepare, push
 
 _BLOCK = 64  # states whose expectations are computed together
@@ -46,21 +47,21 @@ def evaluate_in(transitions, signals, policy, v, q):
     walk_back(_look_ahead_in_array, _average, (transitions, signals), policy, q, v, v[:, H % D], H, _BLOCK)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _look_ahead_in_array(known, h, first, last, q, v):
     transitions, signals = known
     _look_ahead(transitions, signals, h, first, last, q, v[:, (h + 1) % v.shape[1]])
     return True
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _look_ahead_in_pair(known, h, first, last, q, v):
     transitions, signals = known
     _look_ahead(transitions, signals, h, first, last, q, v[(h + 1) % 2])
     return True
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _look_ahead(transitions, signals, h, first, last, q, following):
     """Write Q = signal + P V of some states into q [J, _BLOCK * A], by state; following [J, S] are the values V."""
     J, L, pairs = signals.shape
@@ -75,7 +76,7 @@ def _look_ahead(transitions, signals, h, first, last, q, following):
             q[j, pair] += signals[j, stage, at + pair]
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _average(policy, h, first, last, q, v):
     """Choose a given policy [H, S, A]: V = <Q, policy>."""
     values, A = v[:, h % v.shape[1]], policy.shape[2]
@@ -102,6 +103,7 @@ def act_greedily(transitions, signals, horizon, weights, second, slack):
     return actions, v
 
 
+@as_record
 class Greedy(NamedTuple):
     """The choice of the best actions: see `act_greedily`."""
 
@@ -123,7 +125,7 @@ def act_greedily_in(transitions, signals, weights, second, slack, actions, v, ot
     walk_back(_look_ahead_in_pair, _choose_best, (transitions, signals), greedy, q, stages, stages[H % 2], H, _BLOCK)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"}, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath={"contract"})
 def _choose_best(greedy, h, first, last, q, v):
     """Choose the best action of some states, and write its values."""
     score, values, J, states = greedy.score, v[h % 2], q.shape[0], last - first

@@ -13,10 +13,12 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.features import Form, integrate_all
+from opdop.kernels.records import as_record
 
 _EXACT = {"contract"}  # see features.py
 
 
+@as_record
 class Ellipsoids(NamedTuple):
     """One ellipsoid for each stage; the expectation is that of the member that maximises weights @ v, for each pair."""
 
@@ -30,6 +32,7 @@ class Ellipsoids(NamedTuple):
     num_actions: int
 
 
+@as_record
 class BlockEllipsoids(NamedTuple):
     """One-hot features: an ellipsoid for each stage and pair a*S + x, in which theta is the row of the kernel."""
 

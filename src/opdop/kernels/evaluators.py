@@ -33,11 +33,6 @@ def _kind(state):
     return state.instance_class if isinstance(state, types.BaseNamedTuple) else type(state)
 
 
-def has_features(state):
-    """Return whether the evaluator has regressions on features that are not one-hot."""
-    return _kind(state) is lstd.Linear
-
-
 def evaluate(state, policy, q, v):
     """Evaluate policy [H, A, S] optimistically into q [J, H, A, S] and v [J, H+1, S]."""
     found = _implementation(state, counts.evaluate, lstd.evaluate_linear, lstd.evaluate_one_hot, evaluate_ball)

@@ -12,17 +12,20 @@ from numba import types
 
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
+from opdop.kernels.records import as_record
 
 # Products may be fused with sums but nothing may be reordered: the same bits wherever a kernel is inlined.
 _EXACT = {"contract"}
 
 
+@as_record
 class Table(NamedTuple):
     """psi for every successor; for small state spaces and plain arrays."""
 
     psi: np.ndarray  # [S, d, A*S]
 
 
+@as_record
 class Listed(NamedTuple):
     """psi for the successors where it is not zero: mixtures of sparse base kernels."""
 
@@ -31,6 +34,7 @@ class Listed(NamedTuple):
     psi: np.ndarray  # [entries]
 
 
+@as_record
 class Embedded(NamedTuple):
     """psi(x, a, y) = left(x, a) outer right(y), component l * dr + r."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import play
-from opdop.kernels.evaluators import evaluate, has_features, is_full, observe
+from opdop.kernels.evaluators import evaluate, is_full, observe
 from opdop.kernels.parts import in_kernels
 from opdop.kernels.primal_dual import (
     Seen,
@@ -22,6 +22,7 @@ from opdop.kernels.primal_dual import (
     update_scales,
     update_variances,
 )
+from opdop.kernels.records import as_record
 from opdop.kernels.simd import LANES
 from opdop.kernels.transitions import Transitions, count_rows, push_lanes
 from opdop.kernels.vectors import gather, load, store, zeros
@@ -29,6 +30,7 @@ from opdop.kernels.vectors import gather, load, store, zeros
 _BLOCK = 64  # states whose masses are written together
 
 
+@as_record
 class Model(NamedTuple):
     """The environment, as the simulator knows it."""
 
@@ -38,6 +40,7 @@ class Model(NamedTuple):
     noisy: bool
 
 
+@as_record
 class PrimalDual(NamedTuple):
     """The learner's state between episodes, which the loop changes in place, and its constants."""
 
@@ -59,6 +62,7 @@ class PrimalDual(NamedTuple):
     further: np.ndarray  # [1] int64: updates that are made before the next episode is played
 
 
+@as_record
 class Record(NamedTuple):
     """Where the numbers of n episodes are written, and how their policies are measured."""
 
@@ -80,6 +84,7 @@ def measure(model, policies, weight, occupancy, totals):
     _measure(model, policies, weight, occupancy, totals, policies.shape[0], empty_lanes(model))
 
 
+@as_record
 class Lanes(NamedTuple):
     """Room for measuring `LANES` policies side by side."""
 
@@ -204,6 +209,7 @@ def copy_policy(policy, out):
         target[n] = source[n]
 
 
+@as_record
 class Room(NamedTuple):
     """What the loop needs beside the learner's state; made once for many episodes."""
 
@@ -238,10 +244,10 @@ def run_episodes(learner, evaluator, model, uniforms, record):
         measured=np.empty(B, dtype=np.int64),
     )
     flat_policy, flat_q, waiting = policy.reshape(-1), q.reshape(-1), record.waiting.reshape(B, policy.size)
-    loop = _run_with_regressions if has_features(evaluator) else _run_polished
-    return loop(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
+    return _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting)
 
 
+@njit(cache=True, allocates=False, fastmath=False)
 def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy, flat_q, waiting):
     """Play and learn in given room; the policy and q are given flat too, as views."""
     actions, observed, estimates, targets, rates, scores, lanes, totals, measured = room
@@ -319,8 +325,3 @@ def _run_episodes(learner, evaluator, model, uniforms, record, room, flat_policy
         if stop:
             break
     return done
-
-
-# Polishing gains nothing where regressions take most of the time, and takes another second and a half to compile.
-_run_polished = njit(cache=True, allocates=False, polished=True, fastmath=False)(_run_episodes)
-_run_with_regressions = njit(cache=True, allocates=False, fastmath=False)(_run_episodes)

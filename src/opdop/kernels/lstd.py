@@ -15,12 +15,14 @@ from opdop.kernels.backward_pass import walk_back
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import average_signals, clip_value
 from opdop.kernels.features import Form, dimension, empty_common, find_common, integrate, pieces
+from opdop.kernels.records import as_record
 from opdop.kernels.regression import REFRESH, multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import Visits, count_pairs
 
 _EXACT = {"contract"}  # see features.py
 
 
+@as_record
 class Radii(NamedTuple):
     """radius = noise * sqrt(slack + information) + bias, information being log det(Gram / ridge)."""
 
@@ -32,6 +34,7 @@ class Radii(NamedTuple):
     signal_bias: float
 
 
+@as_record
 class LinearRoom(NamedTuple):
     """Room for evaluating and observing with a linear kernel, made once; b pairs are evaluated together (`pieces`)."""
 
@@ -75,6 +78,7 @@ def pairs_together(form, A, S):
     return block * A // parts
 
 
+@as_record
 class Linear(NamedTuple):
     """The regressions of a linear kernel: one for each signal and stage, and one Gram matrix for all signals' means."""
 
@@ -96,6 +100,7 @@ class Linear(NamedTuple):
     room: LinearRoom
 
 
+@as_record
 class OneHotRoom(NamedTuple):
     """Room for evaluating and observing with one-hot features, made once."""
 
@@ -104,6 +109,7 @@ class OneHotRoom(NamedTuple):
     direction: np.ndarray  # [S]
 
 
+@as_record
 class OneHot(NamedTuple):
     """The regressions for one-hot features: A*S independent Gram matrices of S x S, and counts for the signals."""
 
@@ -153,7 +159,7 @@ def evaluate_linear(state, policy, q, v):
     walk_back(_look_ahead_linear, average_signals, data, policy, q, v, v[:, H], H, block)  # lines 3 and 12
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True, alone=False)
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
 def _look_ahead_linear(data, h, first, last, q, v):
     """Write Q of the states from first to last."""
     state, flat_q = data
@@ -247,7 +253,7 @@ def evaluate_one_hot(state, policy, q, v):
     walk_back(_look_ahead_one_hot, average_signals, data, policy, q, v, v[:, H], H, None)  # lines 3 and 12
 
 
-@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True, alone=False)
+@njit(cache=True, fastmath=_EXACT, allocates=False, forceinline=True)
 def _look_ahead_one_hot(data, h, first, last, q, v):
     """Write Q of all states."""
     state, flat_q = data

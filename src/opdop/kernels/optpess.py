@@ -12,9 +12,11 @@ import numpy as np
 
 from opdop.kernels.caching import njit
 from opdop.kernels.dynamic_programming import act_greedily
+from opdop.kernels.records import as_record
 from opdop.kernels.transitions import Dense
 
 
+@as_record
 class OptPess(NamedTuple):
     """The learner's state between episodes, which the loop changes in place, and its constants."""
 

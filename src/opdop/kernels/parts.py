@@ -3,10 +3,10 @@
 Numba compiles a function that another one calls as if Python called it: to machine code, with a wrapper that unpacks
 Python's objects and one for C, and into the cache. All of that is repeated in the caller, into which LLVM copies the
 function. A part ends as LLVM code instead, and that is what the caller's compilation begins with; no bit of a result
-depends on it. A part with loops that is inlined by force is optimised alone first: optimised only in their callers,
-the loops with counts lose up to a third of their speed. All other parts are optimised in their callers only, which
-would do all of it again. A function that both Python and kernels call is compiled in both ways, each when it is
-first needed. `make bench BENCH=cold` prints where the time of the first start goes.
+depends on it. A part is optimised in its callers only: alone, all of that would be done once more. The exceptions are
+loops that LLVM does not vectorise where they are called; they are optimised `alone` first. A function that both Python
+and kernels call is compiled in both ways, each when it is first needed. `make bench BENCH=cold` prints where the time
+of the first start goes.
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage, llvm_version_info
+from llvmlite.binding import llvm_version_info
 from numba import _dynfunc
-from numba.core import codegen, types
-from numba.core.analysis import compute_cfg_from_blocks
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import AbstractTemplate, infer_global
+
+from opdop.kernels.compiler import KernelCompiler, KernelLibrary, KernelLowering
 
 # llvmlite 0.43, with LLVM 14, adds an attribute to a function's result instead of the function, which is an error. Then
 # all parts are compiled in the same way, and LLVM decides what stays a function.
 HAS_ATTRIBUTES = llvm_version_info >= (20,)
 
 
-class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
+class _PartLibrary(KernelLibrary):
     """LLVM code that is optimised and linked into its callers, and never made into machine code."""
 
-    alone = True  # whether it is optimised before it is linked
+    alone = False  # whether it is optimised before it is linked
     compact = False  # see `opdop.kernels.caching.njit`
 
     def _optimize_final_module(self) -> None:
@@ -54,49 +53,20 @@ class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class _PolishedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Machine code that is optimised once more after all parts are in it: LLVM then sees what a part could not show.
-
-    Nobody else can call its copies of the parts, and LLVM is told so. What is called once becomes part of the caller,
-    and from the others LLVM removes the arguments that are not used. Otherwise each call would copy some hundred
-    numbers, all fields of all arrays of a tuple: at S4 A2 H4 a third of the time of an episode.
-    """
-
-    def _optimize_final_module(self) -> None:
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
-                # Not `internal`: the names of such functions would still be found by code that is loaded later.
-                function.linkage = Linkage.private
-        super()._optimize_final_module()
-        self._optimize_functions(self._final_module)
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _PolishedLowering(NativeLowering):  # type: ignore[misc]
-    """Numba's last pass, for a `_PolishedLibrary`."""
-
-    _name = "polished_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        state.library = _PolishedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        done: bool = super().run_pass(state)
-        return done
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _PartLowering(NativeLowering):  # type: ignore[misc]
+class _PartLowering(KernelLowering):
     """Numba's last pass, without its last step."""
 
     _name = "part_lowering"
     apart = compact = False
 
+    def library(self, state: Any) -> Any:
+        library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        library.alone = vars(state.func_id.func).get("alone", False)
+        library.compact = self.compact
+        return library
+
     def run_pass(self, state: Any) -> bool:
-        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        has_loops = bool(compute_cfg_from_blocks(state.func_ir.blocks).loops())
-        alone = state.flags.forceinline and has_loops
-        state.library.alone = vars(state.func_id.func).get("alone", alone)
-        state.library.compact = self.compact
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
@@ -129,17 +99,10 @@ class _CompactLowering(_ApartLowering):
     compact = True
 
 
-class _PartCompiler(CompilerBase):  # type: ignore[misc]
+class _PartCompiler(KernelCompiler):
     """Numba's compiler with `_PartLowering` as the last pass."""
 
     lowering = _PartLowering
-
-    def define_pipelines(self) -> list[Any]:
-        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager._finalized = False
-        manager.passes = [(self.lowering if each is NativeLowering else each, text) for each, text in manager.passes]
-        manager.finalize()
-        return [manager]
 
 
 class _ApartCompiler(_PartCompiler):
@@ -152,12 +115,6 @@ class _CompactCompiler(_PartCompiler):
     """Numba's compiler with `_CompactLowering` as the last pass."""
 
     lowering = _CompactLowering
-
-
-class Polished(_PartCompiler):
-    """Numba's compiler with `_PolishedLowering` as the last pass: for the loop over the episodes."""
-
-    lowering = _PolishedLowering
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]

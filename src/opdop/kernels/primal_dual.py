@@ -13,6 +13,7 @@ import numpy as np
 from opdop.kernels.caching import njit
 from opdop.kernels.counts import any_touched
 from opdop.kernels.parts import in_kernels
+from opdop.kernels.records import as_record
 from opdop.kernels.simd import LANES
 from opdop.kernels.vectors import load, load_some, power_of_two, store, store_some, zeros
 
@@ -195,6 +196,7 @@ def _lower_to_total(dual, dual_total):
         dual[i] = min(max(dual[i] - lowered, 0.0), dual_total)
 
 
+@as_record
 class Steps(NamedTuple):
     """The constants of the steps of Algorithm 1, as numbers or relative to the ranges of Q; see `find_rates`."""
 
@@ -209,6 +211,7 @@ class Steps(NamedTuple):
     most_margin: float = 0.0  # by which they are raised at most
 
 
+@as_record
 class Seen(NamedTuple):
     """Running means over the episodes, which relative steps use; `update_scales` and `update_variances` move them."""
 

@@ -18,8 +18,10 @@ from opdop.kernels.counts import average_signals
 from opdop.kernels.evaluators import evaluate
 from opdop.kernels.loops import average_start
 from opdop.kernels.primal_dual import improve
+from opdop.kernels.records import as_record
 
 
+@as_record
 class Regularised(NamedTuple):
     """The learner's state between episodes, which the loop changes in place, and its constants."""
 
@@ -66,7 +68,7 @@ def _evaluate_entropy(policy, q, v, number, rows, bonus):
     walk_back(_look_ahead_for_entropy, average_signals, (policy, number, rows, bonus), policy, q, v, v[:, H], H, None)
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _look_ahead_for_entropy(data, h, first, last, q, v):
     """Write Q = -log pi + min(P V + bonus, (H-h-1) log A)."""
     (policy, number, rows, bonus), (_, H, A, S) = data, q.shape

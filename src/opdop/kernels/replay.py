@@ -16,6 +16,7 @@ from opdop.kernels.counts import clip_value
 from opdop.kernels.features import find_common
 from opdop.kernels.lstd import bonus, kernel_radius, signal_radius
 from opdop.kernels.primal_dual import mixed, settled, tilt
+from opdop.kernels.records import as_record
 from opdop.kernels.regression import multiply
 
 LANES = 64  # evaluations in one block
@@ -23,6 +24,7 @@ LANES = 64  # evaluations in one block
 _EXACT = {"contract"}  # see features.py
 
 
+@as_record
 class Past(NamedTuple):
     """B blocks of LANES evaluations. `d` is d1; or dl for psi = left outer right, where V is folded into the rest."""
 
@@ -38,6 +40,7 @@ class Past(NamedTuple):
     rates: np.ndarray  # [steps, 2]: alpha and theta of every mirror step
 
 
+@as_record
 class Rows(NamedTuple):
     """The features of one state: psi = left outer right has no psi, a general psi no left."""
 

@@ -21,12 +21,14 @@ from opdop.kernels.loops import average_start
 from opdop.kernels.measuring import wait_for_measurement
 from opdop.kernels.parts import in_kernels, overload
 from opdop.kernels.primal_dual import empty_room, improve_stage, update_dual
+from opdop.kernels.records import as_record
 from opdop.kernels.regression import multiply, observe_row, predict, quadratic_forms
 from opdop.kernels.visits import stored_stage
 
 _EXACT = {"contract"}
 
 
+@as_record
 class Regressions(NamedTuple):
     """Data of a linear MDP with features phi(x, a); L = H, or L = 1 where all stages are pooled."""
 
@@ -45,6 +47,7 @@ class Regressions(NamedTuple):
 Data = Regressions | CountTable | CountLists
 
 
+@as_record
 class SoftMax(NamedTuple):
     """The learner's state between episodes, which the loop changes in place, and its constants."""
 
@@ -80,6 +83,7 @@ def _dot(one, two):
     return (a + b) + (c + d)
 
 
+@as_record
 class Chosen(NamedTuple):
     """The soft-max of Q_r + Y Q_g, which is chosen stage by stage, and room for it."""
 
@@ -97,7 +101,7 @@ def _soft_max_of(learner):
     return Chosen(policy, policy.ravel(), q.ravel(), learner.dual, learner.step_size, empty_room(policy))
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=False, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=False)
 def _choose_soft_max(chosen, h, first, last, q, v):
     """Choose the soft-max policy at stage h, and write V = <Q, policy>."""
     _, _, A, S = q.shape
@@ -131,7 +135,7 @@ def _evaluate_linear_in(data, learner, chosen, totals, sums, weights):
     walk_back(_look_ahead_linear, _choose_soft_max, given, chosen, q, v, v[:, H], H, None)  # line 4
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _look_ahead_linear(given, h, first, last, q, v):
     """Write Q of stage h from regressions; totals [J, A*S], sums and weights [d] are room."""
     data, tops, radius, totals, sums, weights = given
@@ -168,7 +172,7 @@ def _evaluate_one_hot_in(data, learner, chosen, totals):
     walk_back(_look_ahead_one_hot, _choose_soft_max, given, chosen, q, v, v[:, H], H, None)  # line 4
 
 
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT, alone=False)
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _look_ahead_one_hot(given, h, first, last, q, v):
     """Write Q of stage h from counts; totals [J, A*S] is room."""
     data, tops, radius, totals = given

@@ -24,6 +24,7 @@ from opdop.kernels.ellipsoids import (
     store_values,
 )
 from opdop.kernels.parts import overload
+from opdop.kernels.records import as_record
 from opdop.kernels.simd import LANES, add_four_scaled, add_scaled
 
 # In planning, sums may be reordered and fused, which is what vectorises them; NaN and infinity keep their meaning.
@@ -31,12 +32,14 @@ from opdop.kernels.simd import LANES, add_four_scaled, add_scaled
 _SUMS = {"reassoc", "contract", "nsz"}
 
 
+@as_record
 class Dense(NamedTuple):
     """Transition rows as one table."""
 
     rows: np.ndarray  # [L*S*A, S]; row (h*S + x)*A + a
 
 
+@as_record
 class Sparse(NamedTuple):
     """Transition rows in compressed form."""
 

@@ -12,8 +12,10 @@ from opdop.kernels.counts import is_full, observe
 from opdop.kernels.dynamic_programming import play_in
 from opdop.kernels.loops import copy_policy
 from opdop.kernels.measuring import wait_for_measurement
+from opdop.kernels.records import as_record
 
 
+@as_record
 class TripleQ(NamedTuple):
     """The learner's state, which the functions below change in place, and its constants."""
 

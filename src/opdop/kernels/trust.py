@@ -20,8 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from opdop.kernels.caching import njit
+from opdop.kernels.records import as_record
 
 
+@as_record
 class Trust(NamedTuple):
     """The constants of both rules, and the counts that they need."""
 

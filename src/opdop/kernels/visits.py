@@ -14,6 +14,7 @@ import numpy as np
 from opdop.kernels.balls import l1_width, mean_width
 from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
+from opdop.kernels.records import as_record
 from opdop.kernels.sums import add_compensated
 from opdop.kernels.trust import Trust, renew_visited
 
@@ -21,6 +22,7 @@ from opdop.kernels.trust import Trust, renew_visited
 SAME_SIGNAL = 1e-9
 
 
+@as_record
 class Visits(NamedTuple):
     """What is stored for every pair of state and action, in either form of the counts; flat over the pair, a*S + x."""
 
@@ -38,6 +40,7 @@ class Visits(NamedTuple):
     trust: Trust
 
 
+@as_record
 class BallVisits(NamedTuple):
     """The same for confidence sets: an L1 ball for each row, and an interval for each signal; M = H or M = 1.
 
