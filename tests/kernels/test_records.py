@@ -43,7 +43,7 @@ def total(inner: Any, count: int) -> Any:
 
 @njit(allocates=False, fastmath=False)
 def read(outer: Any) -> Any:
-    """Read every field, by name, by place, and by unpacking; make a record, and change an array."""
+    """Read every field, by name, by place, and by unpacking; make a plain tuple, and change an array."""
     table, inner, count, is_doubled = outer
     result = total(inner, count) + total(outer.inner, count) + total(Inner(table[0], 3.0), count) + outer[2]
     for row in range(table.shape[0]):
@@ -54,7 +54,7 @@ def read(outer: Any) -> Any:
 
 @njit(allocates=False, fastmath=False)
 def in_turn(numbers: Any) -> Any:
-    """Make a record in each turn of a loop."""
+    """Make a tuple in each turn of a loop."""
     result = 0.0
     for n in range(numbers.shape[0]):
         result += total(Inner(numbers, float(n)), n + 1)
@@ -90,18 +90,18 @@ def test_a_kernel_reads_a_record_as_python_does(is_doubled: bool) -> None:
     np.testing.assert_array_equal(one.table, two.table)
 
 
-def test_records_are_made_anew_in_each_turn_of_a_loop() -> None:
+def test_tuples_are_made_anew_in_each_turn_of_a_loop() -> None:
     numbers = np.arange(6.0)
     assert in_turn(numbers) == in_turn.py_func(numbers)
 
 
 def test_a_record_cannot_be_returned() -> None:
     @njit(allocates=False, fastmath=False)
-    def make(numbers):
-        return Inner(numbers, 2.0)
+    def first(given):
+        return given.inner
 
-    with pytest.raises(NotImplementedError, match="make returns a record"):
-        make(np.ones(2))
+    with pytest.raises(NotImplementedError, match="first returns a record"):
+        first(outer(0, 2, 2, False))
 
 
 def test_a_wrong_field_is_an_error_and_not_a_crash() -> None:

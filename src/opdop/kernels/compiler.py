@@ -107,7 +107,7 @@ class KernelLowering(NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Write the code into a library."""
         if isinstance(state.return_type, RecordType):
-            raise NotImplementedError(f"{state.func_id.func_name} returns a record, which is in its own memory")
+            raise NotImplementedError(f"{state.func_id.func_name} returns a record, which does not outlive it")
         state.library = self.library(state)
         done: bool = super().run_pass(state)
         return done

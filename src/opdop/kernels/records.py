@@ -4,8 +4,8 @@ Numba passes a named tuple as all numbers of all arrays in it, up to some hundre
 call of a part copies them one by one, and most of LLVM's time goes into removing these copies again. A record lies in
 the memory of the outermost kernel, and a part loads what it needs: compiling takes a third less.
 
-A record is read, never written, while a kernel runs, which is what LLVM is told of it. A kernel may make one to call
-other kernels with it, but cannot return it, nor keep one from an earlier turn of a loop.
+A record is read, never written, while a kernel runs, which is what LLVM is told of it. A kernel cannot return one. What
+it makes of such a class itself is a plain named tuple, another type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
 _ADDRESS = ir.IntType(8).as_pointer()
@@ -42,21 +41,13 @@ class _RecordModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def as_record(kind: Class) -> Class:
-    """Make records of a class of named tuples."""
+    """Make records of the named tuples of a class, where Python gives them to a kernel."""
 
     @typeof_impl.register(kind)
     def find_type(value, context):
         kinds = [typeof_impl(each, context) for each in value]
         return None if None in kinds else RecordType(kinds, kind)
 
-    class Made(AbstractTemplate):  # type: ignore[misc]
-        key = kind
-
-        def generic(self, arguments, named):
-            return signature(RecordType([types.unliteral(each) for each in arguments], kind), *arguments)
-
-    infer_global(kind, types.Function(Made))
-    lower_builtin(kind, types.VarArg(types.Any))(_make)
     return kind
 
 
@@ -114,14 +105,6 @@ def _room(builder, kind):
     """Return the address of room for a record, in the memory of the function."""
     words = cgutils.alloca_once(builder, ir.ArrayType(_INDEX, _size(kind) // _WORD))
     return builder.bitcast(words, _ADDRESS)
-
-
-def _make(context, builder, sig, values):
-    kind = sig.return_type
-    address = _room(builder, kind)
-    for index, (given, value) in enumerate(zip(sig.args, values, strict=True)):
-        _write(context, builder, kind, address, index, context.cast(builder, value, given, kind[index]))
-    return address
 
 
 @lower_getattr_generic(RecordType)
