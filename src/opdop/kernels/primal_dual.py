@@ -49,9 +49,10 @@ def exponential(x):
     rounded = value * _LOG2_E + _ROUNDER
     k = rounded - _ROUNDER
     r = value - k * _LN2_HIGH - k * _LN2_LOW
-    total = _TAYLOR[0] * r + _TAYLOR[1]
-    for coefficient in _TAYLOR[2:]:
-        total = total * r + coefficient
+    t = _TAYLOR  # written out, because LLVM keeps a loop over them where code is to be short
+    total = (((t[0] * r + t[1]) * r + t[2]) * r + t[3]) * r + t[4]
+    total = (((total * r + t[5]) * r + t[6]) * r + t[7]) * r + t[8]
+    total = (((total * r + t[9]) * r + t[10]) * r + t[11]) * r + t[12]
     return total * power_of_two(rounded)
 
 
