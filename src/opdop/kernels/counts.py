@@ -29,7 +29,8 @@ from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 _EXACT = {"contract"}
 
 _BLOCK = 128  # states evaluated together from lists
-_NEAR = 2**13  # counts of a stage up to which pairs are summed up one after the other; larger tables are read in order
+_NEAR = 2**13  # counts of a stage up to which a table is read in columns of `LANES` pairs, and not of `_TOGETHER`
+_TOGETHER = 4 * LANES
 
 
 @as_record
@@ -85,54 +86,84 @@ def _look_ahead_in_table(counts, h, first, last, q, v):
     visits, (J, _, _, S) = counts.visits, q.shape
     if not any_touched(visits.touched, h, 0, S):
         return False
-    is_far = counts.seen.shape[1] * counts.seen.shape[2] > _NEAR
-    if is_far:
-        _table_sum_signals(counts, h, v, visits.work)
     for j in range(0, J, 2):  # two signals at a time: each count is read and converted once for both
         i = min(j + 1, J - 1)
-        spans = _doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)
-        _evaluate_two(counts, q, v, j, i, h, spans, is_far)
+        _evaluate_two(counts, q, v, j, i, h, (_doubted_span(visits, v, j, h), _doubted_span(visits, v, i, h)))
     return True
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_two(counts, q, v, j, i, h, spans, is_summed):
-    """Write Q of signals j and i at stage h; their sums are in work already, or are computed here."""
-    pairs = counts.seen.shape[2]
+def _evaluate_two(counts, q, v, j, i, h, spans):
+    """Write Q of signals j and i at stage h."""
+    S, pairs = counts.seen.shape[1:]
     whole, end = blocks(pairs)
-    for pair in range(0, whole, LANES):
-        _evaluate_block(zeros(), counts, q, v, j, i, h, spans, is_summed, min(pair, end))
-    for pair in range(whole, pairs):
-        _evaluate_block(0.0, counts, q, v, j, i, h, spans, is_summed, pair)
+    pair = 0
+    if S * pairs > _NEAR:
+        while pair + _TOGETHER <= pairs:
+            _evaluate_blocks(counts, q, v, j, i, h, spans, pair)
+            pair += _TOGETHER
+    while pair < whole:
+        at = min(pair, end)
+        _estimate_two(zeros(), counts, q, v, j, i, h, spans, at, _sum_block(zeros(), counts, v, j, i, h, at))
+        pair += LANES
+    while pair < pairs:
+        _estimate_two(0.0, counts, q, v, j, i, h, spans, pair, _sum_block(0.0, counts, v, j, i, h, pair))
+        pair += 1
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_block(like, counts, q, v, j, i, h, spans, is_summed, pair):
-    """Write Q of one pair, or of `LANES` pairs."""
+def _estimate_two(like, counts, q, v, j, i, h, spans, pair, sums):
+    """Write Q of one pair, or of `LANES` pairs, from the sums of two signals and of the values of their successors."""
     visits, H, (L, _, pairs) = counts.visits, v.shape[1] - 1, counts.seen.shape
-    k = stored_stage(h, L)
-    if is_summed:
-        one, two = load(like, visits.work, j * pairs + pair), load(like, visits.work, i * pairs + pair)
-    else:
-        one, two = _sum_block(like, counts, v, j, i, h, k, pair)
-    at, radius, top = k * pairs + pair, visits.radii[h], float(H - h)
+    at, radius, top = stored_stage(h, L) * pairs + pair, visits.radii[h], float(H - h)
     inverse, width, doubt = load(like, visits.inverse, at), load(like, visits.width, at), load(like, visits.doubt, at)
-    store(q, (j * H + h) * pairs + pair, estimate(one, inverse, width, doubt, radius, spans[0], top))
-    store(q, (i * H + h) * pairs + pair, estimate(two, inverse, width, doubt, radius, spans[1], top))
+    store(q, (j * H + h) * pairs + pair, estimate(sums[0], inverse, width, doubt, radius, spans[0], top))
+    store(q, (i * H + h) * pairs + pair, estimate(sums[1], inverse, width, doubt, radius, spans[1], top))
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _sum_block(like, counts, v, j, i, h, k, pair):
+def _sum_signals(like, counts, j, i, h, pair):
+    """Return the sums of two signals, of one pair or of `LANES` pairs."""
+    sums, (L, _, pairs) = counts.visits.sums, counts.seen.shape
+    at = stored_stage(h, L) * pairs + pair
+    return load(like, sums, j * L * pairs + at), load(like, sums, i * L * pairs + at)
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _sum_block(like, counts, v, j, i, h, pair):
     """Return the sums of two signals and of the values of their successors, of one pair or of `LANES` pairs."""
-    seen, sums, (L, S, pairs) = counts.seen, counts.visits.sums, counts.seen.shape
-    one, two = load(like, sums, (j * L + k) * pairs + pair), load(like, sums, (i * L + k) * pairs + pair)
+    seen, (L, S, pairs) = counts.seen, counts.seen.shape
+    one, two = _sum_signals(like, counts, j, i, h, pair)
     if h < v.shape[1] - 2:  # nothing follows the last stage
-        at, a, b = np.uint64(k * S * pairs + pair), v[j, h + 1], v[i, h + 1]
+        at, a, b = np.uint64(stored_stage(h, L) * S * pairs + pair), v[j, h + 1], v[i, h + 1]
         for y in range(np.uint64(S)):
             n = load(like, seen, at)
             one, two = one + n * a[y], two + n * b[y]
             at += np.uint64(pairs)
     return one, two
+
+
+@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
+def _evaluate_blocks(counts, q, v, j, i, h, spans, pair):
+    """Write Q of `_TOGETHER` pairs, whose sums stay in registers while whole cache lines of a large table are read."""
+    seen, (L, S, pairs), like = counts.seen, counts.seen.shape, zeros()
+    p1, p2, p3 = pair + LANES, pair + 2 * LANES, pair + 3 * LANES
+    one0, two0 = _sum_signals(like, counts, j, i, h, pair)
+    one1, two1 = _sum_signals(like, counts, j, i, h, p1)
+    one2, two2 = _sum_signals(like, counts, j, i, h, p2)
+    one3, two3 = _sum_signals(like, counts, j, i, h, p3)
+    if h < v.shape[1] - 2:
+        at, a, b = np.uint64(stored_stage(h, L) * S * pairs + pair), v[j, h + 1], v[i, h + 1]
+        for y in range(np.uint64(S)):
+            n0, n1 = load(like, seen, at), load(like, seen, at + np.uint64(LANES))
+            n2, n3 = load(like, seen, at + np.uint64(2 * LANES)), load(like, seen, at + np.uint64(3 * LANES))
+            one0, one1, one2, one3 = one0 + n0 * a[y], one1 + n1 * a[y], one2 + n2 * a[y], one3 + n3 * a[y]
+            two0, two1, two2, two3 = two0 + n0 * b[y], two1 + n1 * b[y], two2 + n2 * b[y], two3 + n3 * b[y]
+            at += np.uint64(pairs)
+    _estimate_two(like, counts, q, v, j, i, h, spans, pair, (one0, two0))
+    _estimate_two(like, counts, q, v, j, i, h, spans, p1, (one1, two1))
+    _estimate_two(like, counts, q, v, j, i, h, spans, p2, (one2, two2))
+    _estimate_two(like, counts, q, v, j, i, h, spans, p3, (one3, two3))
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)
