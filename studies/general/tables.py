@@ -85,7 +85,8 @@ class Table:
 
     def print_against(self, first: Setting, others: Sequence[Setting]) -> None:
         """Print, for each number of episodes, how other settings compare with the first one."""
-        columns = ["cost", "hard violation", "late hard violation", "cheaper / dearer", "largest cost", "spread > 5 %"]
+        columns = ["cost", "hard violation", "late hard violation", "cheaper / dearer", "largest cost"]
+        columns += ["median spread", "spread > 5 %"]
         for length in self.lengths:
             print(f"\nK {length:,}, relative to `{first.text}`:\n")
             print(f"| setting | {' | '.join(columns)} |")
@@ -103,7 +104,8 @@ class Table:
                 counts = f"{np.sum(shares[1] < shares[0])} / {np.sum(shares[1] > shares[0])} of {len(cases)}"
                 wide = f"{np.sum(np.array(spreads) > 0.05)} of {len(spreads)}"
                 largest = f"{shares[1, worst]:.3f} ({cases[worst].name})"
-                print(f"| `{setting.text}` | {' | '.join((*cells, counts, largest, wide))} |")
+                median = f"{np.median(spreads):.3f}"
+                print(f"| `{setting.text}` | {' | '.join((*cells, counts, largest, median, wide))} |")
 
     def overall(self, setting: Setting) -> float:
         """Return the criterion: the geometric mean over problems and numbers of episodes."""

@@ -343,6 +343,36 @@ def test_turning_lists_into_a_table_changes_nothing_beyond_rounding(seed: int, s
         np.testing.assert_array_equal(one, two)
 
 
+@njit(fastmath={"contract"})
+def estimate_each_pair(counts, q, v, j, i, h, spans):
+    for pair in range(counts.seen.shape[2]):
+        sums = kernel._sum_block(0.0, counts, v, j, i, h, pair)
+        kernel._estimate_two(0.0, counts, q, v, j, i, h, spans, pair, sums)
+
+
+@pytest.mark.parametrize(("S", "A", "I"), [(70, 2, 1), (64, 3, 2), (95, 1, 1), (200, 1, 1), (30, 2, 1)])
+def test_pairs_of_large_tables_have_the_bits_of_pairs_alone(S: int, A: int, I: int):
+    sizes = (3, S, A, I)
+    counts, rng = in_table(task_of(*sizes), radius=0.3), np.random.default_rng(S)
+    for episode in random_episodes(S, 200, sizes):
+        counts.observe(episode)
+    counts.arrays.visits.touched[:] = True
+    v, spans = rng.random((1 + I, 4, S)), (0.3, 0.7)
+    for h in (0, 1, 2):
+        together, alone = rng.random((2, 1 + I, 3, A, S))
+        for j in range(0, 1 + I, 2):
+            i = min(j + 1, I)
+            evaluate_pairs(counts.arrays, together, v, j, i, h, spans)
+            estimate_each_pair(counts.arrays, alone, v, j, i, h, spans)
+        np.testing.assert_array_equal(together[:, h], alone[:, h])
+        assert len(np.unique(together[:, h])) > S // 2
+
+
+@njit(fastmath={"contract"})
+def evaluate_pairs(counts, q, v, j, i, h, spans):
+    kernel._evaluate_two(counts, q, v, j, i, h, spans)
+
+
 def test_packing_the_lists_into_a_larger_pool_changes_no_bit():
     sizes = (2, 50, 3, 1)
     task = task_of(*sizes)

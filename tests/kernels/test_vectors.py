@@ -27,6 +27,19 @@ def one_by_one(seen, given, at, scale, out):
         vectors.store(out, place, value)
 
 
+@njit(fastmath={"contract"})
+def in_wide_vector(seen, given, at, scale, out):
+    n, x = vectors.load(vectors.wide_zeros(), seen, at), vectors.load(vectors.wide_zeros(), given, at)
+    vectors.store(out, at, min(max(x - scale, 0.25 * n), 2.0 - x) + n * x)
+
+
+@njit(fastmath={"contract"})
+def each_of_wide_vector(seen, given, at, scale, out):
+    for place in range(at, at + vectors.WIDE):
+        n, x = vectors.load(0.0, seen, place), vectors.load(0.0, given, place)
+        vectors.store(out, place, min(max(x - scale, 0.25 * n), 2.0 - x) + n * x)
+
+
 @njit
 def gathered(array, count, h, a, x, out):
     vectors.store(out, 0, vectors.gather(array, count, h, a, x))
@@ -71,6 +84,28 @@ def test_lanes_have_the_bits_of_numbers(seed: int):
     expected = np.where(n > 0, np.minimum(np.maximum(x - scale, 0.25 * n), 2.0 - x), scale) + n * x
     np.testing.assert_allclose(wide.ravel()[at : at + LANES], expected, rtol=0, atol=1e-15)
     assert (np.delete(wide.ravel(), range(at, at + LANES)) == 9.0).all()
+
+
+@settings(max_examples=20)
+@given(SEEDS)
+def test_lanes_of_wide_vectors_have_the_bits_of_numbers(seed: int):
+    rng, size = np.random.default_rng(seed), vectors.WIDE + 5
+    seen, values = rng.integers(0, 3, size, dtype=np.int32), rng.normal(size=size)
+    at, scale = int(rng.integers(0, 6)), float(rng.normal())
+    wide, alone = np.full(size, 9.0), np.full(size, 9.0)
+    in_wide_vector(seen, values, at, scale, wide)
+    each_of_wide_vector(seen, values, at, scale, alone)
+    np.testing.assert_array_equal(wide, alone)
+    n, x = (vectors.load(vectors.wide_zeros(), array, at) for array in (seen, values))
+    inside = slice(at, at + vectors.WIDE)
+    np.testing.assert_allclose(wide[inside], np.minimum(np.maximum(x - scale, 0.25 * n), 2.0 - x) + n * x, atol=1e-15)
+    assert (np.delete(wide, range(at, at + vectors.WIDE)) == 9.0).all()
+
+
+def test_wide_vectors_are_as_wide_as_the_registers_allow(monkeypatch: pytest.MonkeyPatch):
+    for features, expected in (("+sse2,+avx512f", True), ("+sse2,-avx512f", False), ("", False)):
+        monkeypatch.setattr(vectors.config, "CPU_FEATURES", features)
+        assert vectors._has_wide_registers() is expected
 
 
 @settings(max_examples=30)

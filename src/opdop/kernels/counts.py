@@ -21,7 +21,7 @@ from opdop.kernels.caching import njit
 from opdop.kernels.parts import overload
 from opdop.kernels.records import as_record
 from opdop.kernels.simd import LANES
-from opdop.kernels.vectors import load, load_some, store, store_some, zeros
+from opdop.kernels.vectors import WIDE, load, load_some, store, store_some, wide_zeros, zeros
 from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 
 # Products may be fused with sums but nothing may be reordered, so that a kernel gives the same bits wherever it is
@@ -29,8 +29,7 @@ from opdop.kernels.visits import BallVisits, Visits, count_visits, stored_stage
 _EXACT = {"contract"}
 
 _BLOCK = 128  # states evaluated together from lists
-_NEAR = 2**13  # counts of a stage up to which a table is read in columns of `LANES` pairs, and not of `_TOGETHER`
-_TOGETHER = 4 * LANES
+_NEAR = 2**13  # counts of a stage up to which a table is read in columns of `LANES` pairs, and not of `WIDE`
 
 
 @as_record
@@ -98,10 +97,12 @@ def _evaluate_two(counts, q, v, j, i, h, spans):
     S, pairs = counts.seen.shape[1:]
     whole, end = blocks(pairs)
     pair = 0
-    if S * pairs > _NEAR:
-        while pair + _TOGETHER <= pairs:
-            _evaluate_blocks(counts, q, v, j, i, h, spans, pair)
-            pair += _TOGETHER
+    if S * pairs > _NEAR and pairs >= WIDE:  # all pairs; the last vector repeats some of the one before
+        while pair < pairs:
+            at = min(pair, pairs - WIDE)
+            sums = _sum_block(wide_zeros(), counts, v, j, i, h, at)
+            _estimate_two(wide_zeros(), counts, q, v, j, i, h, spans, at, sums)
+            pair += WIDE
     while pair < whole:
         at = min(pair, end)
         _estimate_two(zeros(), counts, q, v, j, i, h, spans, at, _sum_block(zeros(), counts, v, j, i, h, at))
@@ -113,7 +114,7 @@ def _evaluate_two(counts, q, v, j, i, h, spans):
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _estimate_two(like, counts, q, v, j, i, h, spans, pair, sums):
-    """Write Q of one pair, or of `LANES` pairs, from the sums of two signals and of the values of their successors."""
+    """Write Q of one pair, or of all in a vector, from the sums of two signals and of the values that follow."""
     visits, H, (L, _, pairs) = counts.visits, v.shape[1] - 1, counts.seen.shape
     at, radius, top = stored_stage(h, L) * pairs + pair, visits.radii[h], float(H - h)
     inverse, width, doubt = load(like, visits.inverse, at), load(like, visits.width, at), load(like, visits.doubt, at)
@@ -122,48 +123,18 @@ def _estimate_two(like, counts, q, v, j, i, h, spans, pair, sums):
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _sum_signals(like, counts, j, i, h, pair):
-    """Return the sums of two signals, of one pair or of `LANES` pairs."""
-    sums, (L, _, pairs) = counts.visits.sums, counts.seen.shape
-    at = stored_stage(h, L) * pairs + pair
-    return load(like, sums, j * L * pairs + at), load(like, sums, i * L * pairs + at)
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
 def _sum_block(like, counts, v, j, i, h, pair):
-    """Return the sums of two signals and of the values of their successors, of one pair or of `LANES` pairs."""
-    seen, (L, S, pairs) = counts.seen, counts.seen.shape
-    one, two = _sum_signals(like, counts, j, i, h, pair)
+    """Return the sums of two signals and of the values that follow, of one pair or of all in a vector."""
+    seen, sums, (L, S, pairs) = counts.seen, counts.visits.sums, counts.seen.shape
+    k = stored_stage(h, L)
+    one, two = load(like, sums, (j * L + k) * pairs + pair), load(like, sums, (i * L + k) * pairs + pair)
     if h < v.shape[1] - 2:  # nothing follows the last stage
-        at, a, b = np.uint64(stored_stage(h, L) * S * pairs + pair), v[j, h + 1], v[i, h + 1]
+        at, a, b = np.uint64(k * S * pairs + pair), v[j, h + 1], v[i, h + 1]
         for y in range(np.uint64(S)):
             n = load(like, seen, at)
             one, two = one + n * a[y], two + n * b[y]
             at += np.uint64(pairs)
     return one, two
-
-
-@njit(cache=True, allocates=False, forceinline=True, fastmath=_EXACT)
-def _evaluate_blocks(counts, q, v, j, i, h, spans, pair):
-    """Write Q of `_TOGETHER` pairs, whose sums stay in registers while whole cache lines of a large table are read."""
-    seen, (L, S, pairs), like = counts.seen, counts.seen.shape, zeros()
-    p1, p2, p3 = pair + LANES, pair + 2 * LANES, pair + 3 * LANES
-    one0, two0 = _sum_signals(like, counts, j, i, h, pair)
-    one1, two1 = _sum_signals(like, counts, j, i, h, p1)
-    one2, two2 = _sum_signals(like, counts, j, i, h, p2)
-    one3, two3 = _sum_signals(like, counts, j, i, h, p3)
-    if h < v.shape[1] - 2:
-        at, a, b = np.uint64(stored_stage(h, L) * S * pairs + pair), v[j, h + 1], v[i, h + 1]
-        for y in range(np.uint64(S)):
-            n0, n1 = load(like, seen, at), load(like, seen, at + np.uint64(LANES))
-            n2, n3 = load(like, seen, at + np.uint64(2 * LANES)), load(like, seen, at + np.uint64(3 * LANES))
-            one0, one1, one2, one3 = one0 + n0 * a[y], one1 + n1 * a[y], one2 + n2 * a[y], one3 + n3 * a[y]
-            two0, two1, two2, two3 = two0 + n0 * b[y], two1 + n1 * b[y], two2 + n2 * b[y], two3 + n3 * b[y]
-            at += np.uint64(pairs)
-    _estimate_two(like, counts, q, v, j, i, h, spans, pair, (one0, two0))
-    _estimate_two(like, counts, q, v, j, i, h, spans, p1, (one1, two1))
-    _estimate_two(like, counts, q, v, j, i, h, spans, p2, (one2, two2))
-    _estimate_two(like, counts, q, v, j, i, h, spans, p3, (one3, two3))
 
 
 @njit(cache=True, allocates=False, forceinline=True, fastmath=False)

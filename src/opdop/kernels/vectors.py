@@ -1,4 +1,4 @@
-"""Eight numbers side by side, as one value: a kernel computes with it as with a number.
+"""Eight numbers side by side, or many, as one value: a kernel computes with it as with a number.
 
 LLVM vectorises only long loops over pairs; with few states its vector code costs more than it saves. A kernel that
 takes `LANES` pairs at a time uses vector instructions at every size, and its sums stay in registers. Formulas are
@@ -15,7 +15,8 @@ import operator
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from llvmlite.binding import get_host_cpu_features
+from numba import config, types
 from numba.core import cgutils
 from numba.core.typing import signature
 from numba.core.typing.templates import ConcreteTemplate, infer_global
@@ -24,6 +25,15 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 from opdop.kernels.parts import overload
 from opdop.kernels.simd import LANES, repeat
 
+
+def _has_wide_registers() -> bool:
+    """Whether LLVM may use the 32 registers of 8 numbers of AVX-512."""
+    given = config.CPU_FEATURES  # of Numba, instead of the host's
+    return "+avx512f" in given.split(",") if given is not None else get_host_cpu_features().get("avx512f", False)
+
+
+WIDE = 8 * LANES if _has_wide_registers() else 2 * LANES  # so that two wide vectors and a third one stay in registers
+
 _INDEX = ir.IntType(64)
 _VALUES = ir.VectorType(ir.DoubleType(), LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
@@ -31,19 +41,20 @@ _LOADED = {types.float64: (ir.DoubleType(), 8), types.int32: (ir.IntType(32), 4)
 
 
 class _Vector(types.Type):  # type: ignore[misc]
-    """Numba's type of `LANES` numbers."""
+    """Numba's type of so many numbers."""
 
-    def __init__(self) -> None:
-        super().__init__(name="opdop.Vector")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"opdop.Vector{lanes}")
+        self.lanes = lanes
 
 
-_VECTOR = _Vector()
+_VECTOR, _WIDE_VECTOR = _Vector(LANES), _Vector(WIDE)
 
 
 @register_model(_Vector)
 class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, _VALUES)
+        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.lanes))
 
 
 def zeros():
@@ -51,10 +62,15 @@ def zeros():
     return np.zeros(LANES)
 
 
+def wide_zeros():
+    """Return a vector of `WIDE` zeros, which LLVM keeps in several registers."""
+    return np.zeros(WIDE)
+
+
 def load(like, array, at):
     """Return the number at a place of an array without gaps, or the vector that begins there if `like` is a vector."""
     flat = array.reshape(-1)
-    return flat[at : at + LANES].astype(np.float64) if np.ndim(like) else float(flat[at])
+    return flat[at : at + np.size(like)].astype(np.float64) if np.ndim(like) else float(flat[at])
 
 
 def store(array, at, value):
@@ -94,11 +110,18 @@ def _zeros(typing_context):
 
 
 @intrinsic
+def _wide_zeros(typing_context):
+    return _WIDE_VECTOR(), lambda context, builder, sig, arguments: ir.Constant(
+        ir.VectorType(ir.DoubleType(), WIDE), None
+    )
+
+
+@intrinsic
 def _load(typing_context, like, array, at):
     def generate(context, builder, sig, arguments):
         _, array, at = arguments
         number, size = _LOADED[sig.args[1].dtype]
-        kind = ir.VectorType(number, LANES) if sig.return_type == _VECTOR else number
+        kind = ir.VectorType(number, sig.return_type.lanes) if isinstance(sig.return_type, _Vector) else number
         found = builder.load(_place(context, builder, sig.args[1], array, at, kind), align=size)
         return found if size == 8 else builder.sitofp(found, context.get_value_type(sig.return_type))
 
@@ -195,7 +218,7 @@ def _where_positive(typing_context, number, one, other):
 
 def _as_wide(builder, value, like):
     """Return a number as a vector, if `like` is one."""
-    return value if value.type == like.type else repeat(builder, value, LANES)
+    return value if value.type == like.type else repeat(builder, value, like.type.count)
 
 
 def _place(context, builder, kind, array, at, numbers):
@@ -221,6 +244,11 @@ def _overload_where_positive(number, one, other):
 @overload(zeros)
 def _overload_zeros():
     return _zeros
+
+
+@overload(wide_zeros)
+def _overload_wide_zeros():
+    return _wide_zeros
 
 
 @overload(load)
@@ -250,14 +278,15 @@ def _overload_store(array, at, value):
 
 def _define(function, combine):
     """Give a function of two numbers its meaning for vectors, and for a vector and a number."""
-    pairs = [(_VECTOR, _VECTOR), (_VECTOR, types.float64), (types.float64, _VECTOR)]
+    vectors = (_VECTOR, _WIDE_VECTOR)
+    pairs = [pair for v in vectors for pair in ((v, v), (v, types.float64), (types.float64, v))]
 
     @infer_global(function)
     class _Template(ConcreteTemplate):  # type: ignore[misc]
-        cases = [signature(_VECTOR, *pair) for pair in pairs]  # noqa: RUF012
+        cases = [signature(next(k for k in pair if k != types.float64), *pair) for pair in pairs]  # noqa: RUF012
 
     def lower(context, builder, sig, arguments):
-        like = next(each for each in arguments if each.type == _VALUES)
+        like = next(each for each in arguments if isinstance(each.type, ir.VectorType))
         return combine(builder, *(_as_wide(builder, each, like) for each in arguments))
 
     for pair in pairs:
