@@ -45,11 +45,9 @@ class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        if hasattr(self._codegen, "_mpm_full"):  # before Numba 0.62
-            self._codegen._mpm_full.run(self._final_module)
-        else:
-            passes, builder = self._codegen._module_pass_manager()
-            passes.run(self._final_module, builder)
+        manager = self._codegen._module_pass_manager()
+        passes, *builder = manager if isinstance(manager, tuple) else [manager]  # before Numba 0.62 it is alone
+        passes.run(self._final_module, *builder)
 
 
 class _Passes(PassManager):  # type: ignore[misc]

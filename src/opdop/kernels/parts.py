@@ -16,8 +16,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite
 import numba
-from llvmlite.binding import llvm_version_info
 from numba import _dynfunc
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
@@ -28,9 +28,9 @@ from numba.core.typing.templates import AbstractTemplate, infer_global
 
 from opdop.kernels.compiler import KernelCompiler, KernelLibrary, KernelLowering
 
-# llvmlite 0.43, with LLVM 14, adds an attribute to a function's result instead of the function, which is an error. Then
-# all parts are compiled in the same way, and LLVM decides what stays a function.
-HAS_ATTRIBUTES = llvm_version_info >= (20,)
+# Before llvmlite 0.48 an attribute is added to a function's result instead of the function, which is an error. Then all
+# parts are compiled in the same way, and LLVM decides what stays a function.
+HAS_ATTRIBUTES = tuple(map(int, llvmlite.__version__.split(".")[:2])) >= (0, 48)
 
 
 class _PartLibrary(KernelLibrary):
