@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ ODD: tuple[Any, ...] = (
 
 
 def prepare(folder: Path) -> list[Call]:
-    """Return the calls that are attacked."""
+    """Return the calls that are attacked; the folder becomes the current one, because some take any word for a path."""
+    os.chdir(folder)
     calls = [*_calls(folder), *model_calls()]
     for call in calls:
         if call.name != "sweep":
