@@ -344,6 +344,11 @@ def test_turning_lists_into_a_table_changes_nothing_beyond_rounding(seed: int, s
 
 
 @njit(fastmath={"contract"})
+def evaluate_pairs(counts, q, v, j, i, h, spans):
+    kernel._evaluate_two(counts, q, v, j, i, h, spans)
+
+
+@njit(fastmath={"contract"})
 def estimate_each_pair(counts, q, v, j, i, h, spans):
     for pair in range(counts.seen.shape[2]):
         sums = kernel._sum_block(0.0, counts, v, j, i, h, pair)
@@ -366,11 +371,6 @@ def test_pairs_of_large_tables_have_the_bits_of_pairs_alone(S: int, A: int, I: i
             estimate_each_pair(counts.arrays, alone, v, j, i, h, spans)
         np.testing.assert_array_equal(together[:, h], alone[:, h])
         assert len(np.unique(together[:, h])) > S // 2
-
-
-@njit(fastmath={"contract"})
-def evaluate_pairs(counts, q, v, j, i, h, spans):
-    kernel._evaluate_two(counts, q, v, j, i, h, spans)
 
 
 def test_packing_the_lists_into_a_larger_pool_changes_no_bit():

@@ -1,4 +1,4 @@
-"""Eight numbers side by side, or many, as one value: a kernel computes with it as with a number.
+"""Numbers side by side, as one value: a kernel computes with it as with a number. `LANES` are 8, `WIDE` are more.
 
 LLVM vectorises only long loops over pairs; with few states its vector code costs more than it saves. A kernel that
 takes `LANES` pairs at a time uses vector instructions at every size, and its sums stay in registers. Formulas are
@@ -41,7 +41,7 @@ _LOADED = {types.float64: (ir.DoubleType(), 8), types.int32: (ir.IntType(32), 4)
 
 
 class _Vector(types.Type):  # type: ignore[misc]
-    """Numba's type of so many numbers."""
+    """Numba's type of `lanes` numbers side by side."""
 
     def __init__(self, lanes: int) -> None:
         super().__init__(name=f"opdop.Vector{lanes}")
